@@ -1,0 +1,1 @@
+"""Experiments: how sessions follow one another and what is measured after each."""

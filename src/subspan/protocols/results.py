@@ -1,0 +1,43 @@
+"""What a protocol run leaves behind: one record per method and memory setting, and its JSON form."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class WeightSpace:
+    """The rows of one head after a session, for the picture of the weight space."""
+
+    base: FloatArray  # (C0, d)
+    novel: FloatArray  # (C1, d)
+    targets: FloatArray  # (C1, d): what each novel row was pulled towards at the end of its session
+    base_names: tuple[str, ...]
+    novel_names: tuple[str, ...]
+    moving: bool  # a subspace target moves with its row; a semantic one does not
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """One method under one memory setting, over all draws (support draws, or splits times draws).
+
+    Accuracies are in percent, indexed (draw, session) from session 0; ``novel[:, 0]`` is NaN.
+    """
+
+    method: str  # with its options, as on the command line: "semantic:tau=3"
+    memory: bool
+    class_counts: tuple[int, ...]  # classes seen after each session, from session 0
+    base: FloatArray  # (draws, sessions + 1)
+    novel: FloatArray  # (draws, sessions + 1)
+    steps: FloatArray  # (draws, sessions); 0 for training-free methods
+    seconds: float
+    protocol: str  # hash of the protocol
+    splits: NDArray[np.int64]  # (draws,): which feature file each draw belongs to
+    novel_at_birth: FloatArray  # (draws, sessions): accuracy on a session's classes right after they were learned
+    novel_at_end: FloatArray  # (draws, sessions): accuracy on the same classes after the last session
+    confusion: NDArray[np.int64] | None = None  # (sessions + 1, C, C) counts [true, predicted], summed over draws
+    weight_space: WeightSpace | None = None
+    notes: tuple[str, ...] = field(default=())
