@@ -1,0 +1,320 @@
+"""Figures of merit of few-shot class-incremental learning: pure functions on accuracies, with NumPy and SciPy only.
+
+Accuracies are in percent. Session axes start at session 0, where no novel class exists yet: there novel accuracy is NaN
+and every combination of base and novel accuracy is the base accuracy.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+from scipy.integrate import trapezoid
+
+__all__ = [
+    "PairedTest",
+    "average_accuracy",
+    "class_weighted_accuracy",
+    "class_weighted_harmonic_mean",
+    "confusion_counts",
+    "forgetting",
+    "forgetting_since_birth",
+    "generalized_accuracy",
+    "group_means",
+    "interval_half_width",
+    "joint_gap",
+    "paired_tests",
+    "per_class_accuracy",
+    "performance_drop",
+    "plain_harmonic_mean",
+]
+
+FloatArray = NDArray[np.float64]
+
+
+def class_weighted_accuracy(
+    base: ArrayLike, novel: ArrayLike, base_count: ArrayLike, novel_count: ArrayLike
+) -> FloatArray:
+    """Mean of base and novel accuracy, weighted by their numbers of classes: the paper's "weighted average".
+
+    All four broadcast, say ``base (draws, sessions + 1)`` and ``novel_count (sessions + 1,)``. Where ``novel_count`` is
+    0 the result is the base accuracy, whatever ``novel`` holds.
+
+    >>> class_weighted_accuracy([75.0, 60.0], [np.nan, 30.0], 60, [0, 30]).tolist()
+    [75.0, 50.0]
+    """
+    base, novel, base_count, novel_count = _base_and_novel(base, novel, base_count, novel_count)
+    weighted = (base_count * base + novel_count * novel) / (base_count + novel_count)
+    return np.where(novel_count == 0, base, weighted)
+
+
+def class_weighted_harmonic_mean(
+    base: ArrayLike, novel: ArrayLike, base_count: ArrayLike, novel_count: ArrayLike
+) -> FloatArray:
+    """Harmonic mean that takes the ratio of base to novel classes into account: (n_b + n_n) / (n_b / a_b + n_n / a_n).
+
+    All four broadcast. 0 where either accuracy is 0; the base accuracy where ``novel_count`` is 0.
+
+    >>> class_weighted_harmonic_mean([75.0, 60.0, 60.0], [np.nan, 30.0, 0.0], 60, [0, 30, 30]).tolist()
+    [75.0, 45.0, 0.0]
+    """
+    base, novel, base_count, novel_count = _base_and_novel(base, novel, base_count, novel_count)
+    # Multiplied out, so that an accuracy of 0 divides nothing.
+    numerator = (base_count + novel_count) * base * novel
+    denominator = base_count * novel + novel_count * base
+    mean = numerator / np.where(denominator == 0, 1.0, denominator)
+    return np.where(novel_count == 0, base, mean)
+
+
+def plain_harmonic_mean(base: ArrayLike, novel: ArrayLike) -> FloatArray:
+    """Harmonic mean 2 a_b a_n / (a_b + a_n) that most later papers report.
+
+    Both broadcast. 0 where either accuracy is 0; the base accuracy where ``novel`` is NaN (session 0).
+
+    >>> plain_harmonic_mean([75.0, 60.0, 60.0], [np.nan, 30.0, 0.0]).tolist()
+    [75.0, 40.0, 0.0]
+    """
+    return class_weighted_harmonic_mean(base, novel, 1, np.where(np.isnan(novel), 0, 1))
+
+
+def average_accuracy(accuracy: ArrayLike) -> FloatArray:
+    """Mean over all sessions, session 0 included: ``accuracy (..., sessions + 1)`` to ``(...)``.
+
+    >>> float(average_accuracy([80.0, 70.0, 60.0]))
+    70.0
+    """
+    return np.asarray(np.mean(np.asarray(accuracy, dtype=np.float64), axis=-1))
+
+
+def performance_drop(accuracy: ArrayLike) -> FloatArray:
+    """Accuracy of session 0 minus that of the last session: ``accuracy (..., sessions + 1)`` to ``(...)``.
+
+    >>> float(performance_drop([80.0, 70.0, 65.0]))
+    15.0
+    """
+    accuracy = np.asarray(accuracy, dtype=np.float64)
+    return np.asarray(accuracy[..., 0] - accuracy[..., -1])
+
+
+def forgetting(history: ArrayLike) -> FloatArray:
+    """How far each session's classes fell from their best accuracy, averaged over the sessions before the last.
+
+    ``history (..., T, T)`` holds at ``[l, j]`` the accuracy after session ``l`` on the classes that session ``j``
+    brought (entries with ``l < j`` are ignored). The result ``(...)`` is the mean over ``j < T - 1`` of ``max_{j <= l <
+    T - 1} history[l, j] - history[T - 1, j]``; it is negative where later sessions helped, and NaN when there is no
+    earlier session. The base session counts as one session among the others.
+
+    References
+    ----------
+    Chaudhry et al., Riemannian Walk for Incremental Learning, ECCV 2018, section 3 (there in [-1, 1], here in points).
+
+    >>> nan = np.nan
+    >>> float(forgetting([[80, nan, nan], [70, 50, nan], [60, 40, 30]]))  # (80 - 60 + 50 - 40) / 2
+    15.0
+    """
+    history = np.asarray(history, dtype=np.float64)
+    sessions = history.shape[-1]
+    if history.ndim < 2 or history.shape[-2] != sessions:
+        raise ValueError(f"history must end in two equal dimensions; got shape {history.shape}")
+    seen = np.tri(sessions, dtype=bool)
+    best = np.max(np.where(seen, history, -np.inf)[..., :-1, :-1], axis=-2, initial=-np.inf)
+    return _mean_or_nan(best - history[..., -1, :-1])
+
+
+def forgetting_since_birth(at_birth: ArrayLike, at_end: ArrayLike) -> FloatArray:
+    """Forgetting measured from the session that introduced each class, for when the sessions between are not kept.
+
+    ``at_birth (..., T)`` is the accuracy on a session's classes right after that session, ``at_end (..., T)`` the
+    accuracy on the same classes after the last one, both from session 0. The result ``(...)`` is the mean of their
+    difference over all sessions but the last. It equals :func:`forgetting` when no session's accuracy ever rises above
+    that at its birth, and is never above it; it is minus the backward transfer of Lopez-Paz and Ranzato, NeurIPS 2017.
+
+    >>> float(forgetting_since_birth([80.0, 50.0, 30.0], [60.0, 40.0, 30.0]))
+    15.0
+    """
+    at_birth, at_end = np.asarray(at_birth, dtype=np.float64), np.asarray(at_end, dtype=np.float64)
+    return _mean_or_nan((at_birth - at_end)[..., :-1])
+
+
+def generalized_accuracy(base: ArrayLike, novel: ArrayLike, base_count: int, novel_counts: ArrayLike) -> FloatArray:
+    """gAcc: accuracy averaged over all weights of the base session between none and its number of classes.
+
+    ``base, novel (..., sessions + 1)`` and ``novel_counts (sessions + 1,)``, the novel classes seen after each session,
+    from 0. With session ``k``'s novel accuracy ``n_k`` the mean over its ``k`` novel sessions, and a weight ``a`` for
+    the base session where each novel session has weight 1,
+
+        g(a) = mean over k of (a b_k + k n_k) / (a + k),    gAcc = 1/r * area under g(a) from a = 0 to a = r,
+
+    where ``r = base_count / (classes per novel session)``: at ``a = r`` classes weigh the same (the usual accuracy), at
+    ``a = 0`` only novel classes count. The area is taken by the trapezoidal rule at r + 1 equally spaced weights (the
+    integers when r is one), and session 0 counts as 0 at ``a = 0``, both as in the code the authors released, so that
+    values compare with published ones. (The two choices are our reading of that code; the text we have names only the
+    area.)
+
+    References
+    ----------
+    Tang et al., Rethinking Few-shot Class-incremental Learning: Learning from Yourself, ECCV 2024.
+
+    >>> # r = 2; a = 0, 1, 2: session 0 gives 0, 80, 80; session 1 gives 20, 40, (2 * 60 + 20) / 3
+    >>> round(float(generalized_accuracy([80.0, 60.0], [np.nan, 20.0], 10, [0, 5])), 4)
+    48.3333
+    """
+    base, novel = np.asarray(base, dtype=np.float64), np.asarray(novel, dtype=np.float64)
+    counts = np.asarray(novel_counts)
+    k = np.arange(base.shape[-1], dtype=np.float64)
+    if counts.shape != k.shape or counts[0] != 0:
+        raise ValueError(f"novel_counts needs one entry per session from 0 at session 0; got {counts.tolist()}")
+    ratio = base_count * (len(k) - 1) / counts[-1] if len(k) > 1 else 1.0
+    weight = np.linspace(0.0, ratio, max(1, round(ratio)) + 1)[:, None]  # (r + 1, 1)
+    novel_sum = np.where(k == 0, 0.0, k * novel)[..., None, :]  # (..., 1, sessions + 1)
+    total = np.where(weight + k == 0, 1.0, weight + k)
+    by_weight = np.mean((weight * base[..., None, :] + novel_sum) / total, axis=-1)  # (..., r + 1)
+    return np.asarray(trapezoid(by_weight, weight[:, 0], axis=-1) / ratio)
+
+
+def joint_gap(joint_base: ArrayLike, joint_novel: ArrayLike, own_base: ArrayLike, own_novel: ArrayLike) -> FloatArray:
+    """Delta of the single-session setting: what base and novel queries lose when all classes compete; all broadcast.
+
+    ``joint_*`` is the accuracy of one half's queries among all classes, ``own_*`` among the half's own classes. The
+    result is the mean over both halves of joint minus own: at most 0, and closer to 0 is better. A model that is always
+    wrong has the best value, 0; read it beside the accuracy only.
+
+    References
+    ----------
+    Ren et al., Incremental Few-Shot Learning with Attention Attractor Networks, NeurIPS 2019.
+
+    >>> float(joint_gap(joint_base=60.0, joint_novel=50.0, own_base=70.0, own_novel=80.0))
+    -20.0
+    """
+    base_gap = np.asarray(joint_base, dtype=np.float64) - np.asarray(own_base, dtype=np.float64)
+    novel_gap = np.asarray(joint_novel, dtype=np.float64) - np.asarray(own_novel, dtype=np.float64)
+    return np.asarray((base_gap + novel_gap) / 2)
+
+
+def confusion_counts(true: ArrayLike, predicted: ArrayLike, classes: int) -> NDArray[np.int64]:
+    """Counts ``(classes, classes)`` at ``[true, predicted]`` of two integer label arrays of equal shape.
+
+    >>> confusion_counts([0, 0, 1], [0, 1, 1], 3).tolist()
+    [[1, 1, 0], [0, 1, 0], [0, 0, 0]]
+    """
+    true, predicted = np.asarray(true).ravel(), np.asarray(predicted).ravel()
+    if true.shape != predicted.shape:
+        raise ValueError(f"true and predicted need the same length; got {len(true)} and {len(predicted)}")
+    for name, labels in (("true", true), ("predicted", predicted)):
+        if labels.size and (labels.min() < 0 or labels.max() >= classes):
+            raise ValueError(f"{name} labels must lie in 0..{classes - 1}; got {labels.min()}..{labels.max()}")
+    flat = true.astype(np.int64) * classes + predicted.astype(np.int64)
+    return np.bincount(flat, minlength=classes * classes).reshape(classes, classes).astype(np.int64)
+
+
+def per_class_accuracy(counts: ArrayLike) -> FloatArray:
+    """Percent correct of each class ``(..., C)`` from ``counts (..., C, C)``; NaN for a class that was not tested.
+
+    >>> per_class_accuracy([[3, 1, 0], [0, 2, 0], [0, 0, 0]]).tolist()
+    [75.0, 100.0, nan]
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    tested = counts.sum(axis=-1)
+    correct = np.diagonal(counts, axis1=-2, axis2=-1)
+    return np.where(tested > 0, 100.0 * correct / np.where(tested > 0, tested, 1.0), np.nan)
+
+
+def interval_half_width(
+    samples: ArrayLike, axis: int = 0, level: float = 0.95, distribution: Literal["t", "normal"] = "t"
+) -> FloatArray:
+    """Half the width of the confidence interval of a mean over ``axis``; NaN when there is one sample only.
+
+    ``"t"`` is Student's, for a handful of draws or splits; ``"normal"`` is the 1.96 standard errors usual for thousands
+    of episodes.
+
+    >>> round(float(interval_half_width([1.0, 2.0, 3.0])), 4)  # 4.3027 * 1 / sqrt(3)
+    2.4841
+    """
+    samples = np.asarray(samples, dtype=np.float64)
+    count = samples.shape[axis]
+    if count < 2:
+        return np.full(np.delete(samples.shape, axis), np.nan)
+    upper = (1 + level) / 2
+    quantile = stats.t.ppf(upper, count - 1) if distribution == "t" else stats.norm.ppf(upper)
+    return np.asarray(quantile * samples.std(axis=axis, ddof=1) / np.sqrt(count))
+
+
+def group_means(values: ArrayLike, groups: ArrayLike) -> FloatArray:
+    """Mean of ``values (n, ...)`` within each group of ``groups (n,)``, groups in sorted order: ``(g, ...)``.
+
+    Draws on one split share their classes and are no independent samples: intervals over splits take split means.
+
+    >>> group_means([1.0, 3.0, 10.0], [0, 0, 1]).tolist()
+    [2.0, 10.0]
+    """
+    values, groups = np.asarray(values, dtype=np.float64), np.asarray(groups)
+    return np.stack([values[groups == group].mean(axis=0) for group in np.unique(groups)])
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """One method against the best of its column."""
+
+    mean: float
+    p_value: float  # two-sided, after Bonferroni correction; 1 for the best itself, NaN with fewer than two samples
+    best: bool
+    not_below: bool  # the best, or not significantly different from it; False where nothing can be tested
+
+
+def paired_tests(samples: Mapping[str, ArrayLike], level: float = 0.05) -> dict[str, PairedTest]:
+    """Compare every method with the one of the highest mean, by paired t-tests with Bonferroni correction.
+
+    ``samples`` maps a method to its values ``(n,)`` on the same draws, splits or episodes in the same order. The
+    correction multiplies each p-value by the number of comparisons, the number of methods minus one.
+
+    >>> tests = paired_tests({"a": [50, 52, 54], "b": [49, 53, 53], "c": [40, 41, 45]})
+    >>> [name for name, test in tests.items() if test.not_below]
+    ['a', 'b']
+    """
+    arrays = {name: np.asarray(values, dtype=np.float64) for name, values in samples.items()}
+    lengths = {name: array.shape for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1 or any(len(shape) != 1 for shape in lengths.values()):
+        raise ValueError(f"paired samples must be vectors of one length; got {lengths}")
+    if not arrays:
+        return {}
+    best = max(arrays, key=lambda name: arrays[name].mean())
+    comparisons = len(arrays) - 1
+    tests = {}
+    for name, array in arrays.items():
+        p_value = 1.0 if name == best else min(1.0, comparisons * _paired_p_value(arrays[best] - array))
+        if len(array) < 2:
+            p_value = np.nan
+        tests[name] = PairedTest(float(array.mean()), p_value, name == best, bool(name == best or p_value >= level))
+    return tests
+
+
+def _paired_p_value(differences: FloatArray) -> float:
+    """Two-sided p-value of a mean difference of 0; 1 or 0 where all differences are equal and t is not finite."""
+    if len(differences) < 2:
+        return np.nan
+    if np.ptp(differences) == 0:
+        return 1.0 if differences[0] == 0 else 0.0
+    t = differences.mean() / (differences.std(ddof=1) / np.sqrt(len(differences)))
+    return float(2 * stats.t.sf(abs(t), len(differences) - 1))
+
+
+def _base_and_novel(
+    base: ArrayLike, novel: ArrayLike, base_count: ArrayLike, novel_count: ArrayLike
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The four as float arrays, novel accuracy 0 where there are no novel classes."""
+    base_count, novel_count = np.asarray(base_count, dtype=np.float64), np.asarray(novel_count, dtype=np.float64)
+    if np.any(base_count <= 0) or np.any(novel_count < 0):
+        raise ValueError(
+            f"class counts must be positive for base, not negative for novel; got {base_count}, {novel_count}"
+        )
+    novel = np.where(novel_count == 0, 0.0, np.asarray(novel, dtype=np.float64))
+    return np.asarray(base, dtype=np.float64), novel, base_count, novel_count
+
+
+def _mean_or_nan(values: FloatArray) -> FloatArray:
+    """Mean over the last axis, NaN without a warning where it is empty."""
+    if values.shape[-1] == 0:
+        return np.full(values.shape[:-1], np.nan)
+    return np.asarray(values.mean(axis=-1))
