@@ -1,0 +1,38 @@
+"""Pieces that the residual networks share: convolution, normalisation, squeeze-and-excitation."""
+
+import math
+from typing import Literal
+
+from torch import Tensor, nn
+
+Norm = Literal["batch", "group", "none"]
+
+
+def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
+    """A convolution that keeps the map's size at stride 1, without bias."""
+    return nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, bias=False)
+
+
+def normalise(kind: str, channels: int) -> nn.Module:
+    """Batch statistics (the papers'), groups of channels of one image, or nothing."""
+    if kind == "batch":
+        return nn.BatchNorm2d(channels)
+    if kind == "group":
+        return nn.GroupNorm(math.gcd(channels, 8), channels)
+    if kind == "none":
+        return nn.Identity()
+    raise ValueError(f"norm must be 'batch', 'group' or 'none', got {kind!r}")
+
+
+class SqueezeExcitation(nn.Module):
+    """Channel gates from the globally pooled map (Hu, Shen and Sun, CVPR 2018)."""
+
+    def __init__(self, channels: int, reduction: int = 4) -> None:
+        super().__init__()
+        hidden = max(1, channels // reduction)
+        self.fc = nn.Sequential(nn.Linear(channels, hidden), nn.ReLU(), nn.Linear(hidden, channels), nn.Sigmoid())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, c, h, w) to the same shape."""
+        gates = self.fc(x.mean((2, 3)))
+        return x * gates[:, :, None, None]
