@@ -1,0 +1,196 @@
+"""The one table model of every report, and the table of a benchmark made from its results.
+
+A table knows numbers and names only; ``render`` turns it into console, markdown, csv, LaTeX and HTML.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subspan.metrics import paired_tests
+from subspan.protocols.results import MethodResult
+from subspan.report.summary import Summary, independent_samples, mean_and_half_width, summarize
+
+FloatArray = NDArray[np.float64]
+
+SESSIONS = "Accuracy (%) on all classes seen, after each session"
+TOTALS = "After the last session, and over all sessions"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of numbers."""
+
+    key: str  # its name in csv files
+    title: str
+    meaning: str  # one phrase, for legends and tool tips
+    group: str = ""  # neighbouring columns of one group form one printed table
+    decimals: int = 2
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number; NaN where there is none."""
+
+    value: float = np.nan
+    half_width: float = np.nan  # of the 95 % interval
+    top: bool = False  # the best of its column, or not significantly worse
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: what it is about, its numbers, and the block of lines it belongs to."""
+
+    headings: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    block: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of ``headings`` and one cell per column."""
+
+    headings: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    title: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    def column_groups(self) -> Iterator[tuple[str, list[int]]]:
+        """Name and column numbers of each group."""
+        for name, members in groupby(range(len(self.columns)), key=lambda number: self.columns[number].group):
+            yield name, list(members)
+
+    def row_blocks(self) -> Iterator[tuple[str, list[Row]]]:
+        """Name and rows of each block."""
+        for name, members in groupby(self.rows, key=lambda row: row.block):
+            yield name, list(members)
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """A column, where its samples come from, and which way is better: 1 up, -1 down, 0 neither."""
+
+    column: Column
+    samples: Callable[[MethodResult, Summary], FloatArray]  # (draws,)
+    better: int = 1
+
+
+_TOTALS = (
+    _Measure(Column("base", "base", "accuracy on base classes", TOTALS), lambda r, s: r.base[:, -1]),
+    _Measure(Column("novel", "novel", "accuracy on novel classes", TOTALS), lambda r, s: r.novel[:, -1]),
+    _Measure(
+        Column("harmonic", "H(class)", "harmonic mean of base and novel, weighted by classes", TOTALS),
+        lambda r, s: s.harmonic[:, -1],
+    ),
+    _Measure(
+        Column("plain_harmonic", "H", "harmonic mean of base and novel, unweighted", TOTALS),
+        lambda r, s: s.plain_harmonic[:, -1],
+    ),
+    _Measure(Column("average", "average", "mean accuracy over all sessions", TOTALS), lambda r, s: s.average),
+    _Measure(Column("drop", "drop", "first minus last session", TOTALS), lambda r, s: s.drop, better=-1),
+    _Measure(
+        Column("forgetting", "forget", "mean loss of a session's classes since they were learned", TOTALS),
+        lambda r, s: s.forgetting,
+        better=-1,
+    ),
+    _Measure(
+        Column("gacc", "gAcc", "accuracy averaged over the weight of base classes", TOTALS),
+        lambda r, s: s.generalized,
+    ),
+    _Measure(
+        Column("steps", "steps", "optimiser steps in all sessions, mean over draws", TOTALS, 0),
+        lambda r, s: s.steps,
+        better=0,
+    ),
+    _Measure(
+        Column("seconds", "seconds", "for all draws and sessions", TOTALS, 2),
+        lambda r, s: np.full(len(r.base), r.seconds),
+        better=0,
+    ),
+)
+
+
+def results_table(results: Sequence[MethodResult], title: str = "") -> Table:
+    """One row per result, without memory first: each session's accuracy, then what the sessions add up to.
+
+    Within each memory setting every column marks the best method and those not significantly different from it (paired
+    t-test over draws, or over splits when there are several; p < 0.05 after Bonferroni correction).
+    """
+    ordered = sorted(results, key=lambda result: result.memory)
+    sessions = max((result.base.shape[1] for result in ordered), default=0)
+    measures = [_session_measure(session) for session in range(sessions)] + list(_TOTALS)
+    rows = []
+    for memory, members in groupby(ordered, key=lambda result: result.memory):
+        group = list(members)
+        summaries = [summarize(result) for result in group]
+        columns = [_column_cells(measure, group, summaries) for measure in measures]
+        block = "with memory" if memory else "without memory"
+        for number, result in enumerate(group):
+            cells = tuple(column[number] for column in columns)
+            rows.append(Row((result.method, "yes" if memory else "no"), cells, block))
+    return Table(
+        headings=("method", "memory"),
+        columns=tuple(measure.column for measure in measures),
+        rows=tuple(rows),
+        title=title,
+        notes=_notes(ordered),
+    )
+
+
+def _session_measure(session: int) -> _Measure:
+    def samples(result: MethodResult, summary: Summary) -> FloatArray:
+        if session < summary.weighted.shape[1]:
+            return summary.weighted[:, session]
+        return np.full(len(summary.weighted), np.nan)
+
+    meaning = f"accuracy on all classes seen after session {session}"
+    return _Measure(Column(f"session_{session}", str(session), meaning, SESSIONS), samples)
+
+
+def _column_cells(measure: _Measure, results: list[MethodResult], summaries: list[Summary]) -> list[Cell]:
+    """One column of one memory setting: a cell per result."""
+    values = [measure.samples(result, summary) for result, summary in zip(results, summaries, strict=True)]
+    top = _top(measure.better, results, values)
+    cells = []
+    for result, value, marked in zip(results, values, top, strict=True):
+        mean, half_width = mean_and_half_width(result, value)
+        cells.append(Cell(float(mean), float(half_width) if measure.better else np.nan, marked))
+    return cells
+
+
+def _top(better: int, results: list[MethodResult], values: list[FloatArray]) -> list[bool]:
+    """Which results are best or not significantly worse; none where the draws do not pair or say nothing."""
+    pairs = all(np.array_equal(result.splits, results[0].splits) for result in results)
+    samples = {str(i): better * independent_samples(r, v) for i, (r, v) in enumerate(zip(results, values, strict=True))}
+    finite = all(np.isfinite(sample).all() for sample in samples.values())
+    if not (better and pairs and finite) or len(samples) < 2 or len(samples["0"]) < 2:
+        return [False] * len(results)
+    if all(np.array_equal(sample, samples["0"]) for sample in samples.values()):
+        return [False] * len(results)
+    return [test.not_below for test in paired_tests(samples).values()]
+
+
+def _notes(results: Sequence[MethodResult]) -> tuple[str, ...]:
+    """How many samples stand behind the numbers, what a mark means, and what the runs had to say."""
+    counts = {(len(result.base), len(np.unique(result.splits))) for result in results}
+    notes = []
+    for draws, splits in sorted(counts):
+        if splits > 1:
+            notes.append(f"Mean and 95 % interval (Student t) over {splits} splits, {draws} runs in all.")
+        elif draws > 1:
+            notes.append(f"Mean and 95 % interval (Student t) over {draws} support draws.")
+        else:
+            notes.append("One draw: no interval and no test.")
+    if any(draws > 1 for draws, _ in counts) and len(results) > 1:
+        notes.append(
+            "Bold: the best of its column and memory setting, or not significantly different from it "
+            "(paired t-test, p < 0.05 after Bonferroni correction)."
+        )
+    for result in results:
+        name = f"{result.method} ({'with' if result.memory else 'without'} memory)"
+        notes.extend(f"{name}: {note}" for note in result.notes)
+    return tuple(notes)
