@@ -1,0 +1,60 @@
+"""Splits by name, as on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from subspan.data.errors import DataError
+from subspan.data.imageset import ImageSet
+from subspan.data.splits.class_lists import RaviClasses, TieredClasses
+from subspan.data.splits.fixed_sessions import FixedSessions
+from subspan.data.splits.folder_sessions import FolderSessions
+from subspan.data.splits.random_sessions import RandomSessions
+from subspan.data.splits.split import Split
+
+
+class SplitRecipe(Protocol):
+    """How a split is made: a frozen dataclass with every option, and one verb."""
+
+    @property
+    def name(self) -> str: ...
+
+    def make(self, images: ImageSet) -> Split: ...
+
+
+SPLITS = {
+    "random:SEED": "random base classes and sessions; random:SEED:pooled divides base images as the released code does",
+    "fixed": "the published FSCIL split, image by image (fscil-session-images.json.gz)",
+    "ravi": "64/16/20 classes of miniImageNet by ravi.json or the CSVs, base queries held out; ravi:SEED draws others",
+    "tiered": "200(+151)/97/160 classes of tieredImageNet by its classes.json; tiered:SEED draws other images",
+    "folder": "any images of your own by fractions; folder:SEED draws others",
+}
+
+
+def parse_split(text: str, lists: Path | str | None = None) -> SplitRecipe:
+    """The recipe a name stands for, with the path of its list file where it needs one.
+
+    >>> parse_split("random:3:pooled")
+    RandomSessions(seed=3, pooled=True, ...)
+    """
+    kind, *rest = text.strip().split(":")
+    if kind == RandomSessions.kind and rest:
+        pooled = rest[1:] == ["pooled"]
+        if not rest[1:] or pooled:
+            return RandomSessions(seed=_seed(text, rest[0]), pooled=pooled)
+    elif kind == FixedSessions.kind and not rest:
+        return FixedSessions(lists=lists)
+    elif len(rest) <= 1:
+        seed = _seed(text, rest[0]) if rest else 0
+        for recipe in (RaviClasses(lists=lists), TieredClasses(lists=lists), FolderSessions()):
+            if kind == recipe.kind:
+                return replace(recipe, seed=seed)
+    raise DataError(f"split {text!r} does not exist; there are {', '.join(SPLITS)}")
+
+
+def _seed(text: str, digits: str) -> int:
+    if not digits.isdecimal():
+        raise DataError(f"the seed of split {text!r} must be 0 or more, got {digits!r}")
+    return int(digits)
