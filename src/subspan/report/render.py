@@ -14,16 +14,18 @@ from rich.text import Text
 
 from subspan.report.tables import Cell, Column, Row, Table
 
+GAP = 2  # characters between two columns of the console: one of padding, one of the box
 MISSING = "\N{EN DASH}"
 
 
 def to_console(table: Table, width: int = 120, decimals: int = 1) -> Group:
     """For ``rich.print``; columns that do not fit in ``width`` characters go on in another table below."""
-    heading_width = _heading_width(table, width)
+    widths = _heading_widths(table, width, decimals)
     parts: list[RenderableType] = [Text(table.title, style="bold")] if table.title else []
     for name, numbers in table.column_groups():
-        for chunk in _chunks(table, numbers, width - heading_width, decimals):
-            parts.append(_console_part(table, name, chunk, decimals))
+        parts.append(Text(f"\n{name}", style="italic"))
+        for chunk in _chunks(table, numbers, width - sum(widths) - GAP * len(widths), decimals):
+            parts.append(_console_part(table, widths, chunk, decimals))
     parts.extend(Text(note, style="dim") for note in table.notes)
     return Group(*parts)
 
@@ -116,13 +118,20 @@ def _exact(value: float) -> str:
     return repr(value) if math.isfinite(value) else ""
 
 
-def _heading_width(table: Table, width: int) -> int:
-    """Characters the headings take, a column's gap included; the first is folded at a quarter of the width."""
-    widths = [
-        max([len(table.headings[number]), *(len(row.headings[number]) for row in table.rows)])
-        for number in range(len(table.headings))
-    ]
-    return sum(min(w, width // 4) + 2 for w in widths)
+def _needed(table: Table, number: int, decimals: int) -> int:
+    """Characters a column of numbers takes in the console."""
+    column = table.columns[number]
+    texts = [column.title, *(_text(row.cells[number], column, decimals) for row in table.rows)]
+    return max(map(len, texts)) + GAP
+
+
+def _heading_widths(table: Table, width: int, decimals: int) -> list[int]:
+    """Characters of each heading; the first is folded, down to 16, where that lets a whole group stay in one table."""
+    texts = [table.headings, *(row.headings for row in table.rows)]
+    first, *others = (max(map(len, column)) for column in zip(*texts, strict=True))
+    widest = max(sum(_needed(table, number, decimals) for number in numbers) for _, numbers in table.column_groups())
+    room = width - widest - sum(others) - GAP * len(table.headings)
+    return [min(first, max(16, room)), *others]
 
 
 def _chunks(table: Table, numbers: list[int], width: int, decimals: int) -> Iterator[list[int]]:
@@ -130,9 +139,7 @@ def _chunks(table: Table, numbers: list[int], width: int, decimals: int) -> Iter
     chunk: list[int] = []
     used = 0
     for number in numbers:
-        column = table.columns[number]
-        texts = [column.title, *(_text(row.cells[number], column, decimals) for row in table.rows)]
-        needed = max(map(len, texts)) + 2
+        needed = _needed(table, number, decimals)
         if chunk and used + needed > width:
             yield chunk
             chunk, used = [], 0
@@ -141,10 +148,10 @@ def _chunks(table: Table, numbers: list[int], width: int, decimals: int) -> Iter
     yield chunk
 
 
-def _console_part(table: Table, name: str, numbers: list[int], decimals: int) -> ConsoleTable:
-    part = ConsoleTable(title=Text(name), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for heading in table.headings:
-        part.add_column(heading, overflow="fold")
+def _console_part(table: Table, widths: list[int], numbers: list[int], decimals: int) -> ConsoleTable:
+    part = ConsoleTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
+    for heading, heading_width in zip(table.headings, widths, strict=True):
+        part.add_column(heading, overflow="fold", min_width=heading_width, max_width=heading_width)
     for number in numbers:
         part.add_column(table.columns[number].title, justify="right", no_wrap=True)
     for _, rows in table.row_blocks():

@@ -107,7 +107,7 @@ _TOTALS = (
         better=0,
     ),
     _Measure(
-        Column("seconds", "seconds", "for all draws and sessions", TOTALS, 2),
+        Column("seconds", "sec", "for all draws and sessions", TOTALS, 2),
         lambda r, s: np.full(len(r.base), r.seconds),
         better=0,
     ),
