@@ -141,6 +141,7 @@ def load_version(path: StorePath, id: str, verify: bool = True) -> Version:
     file = folder / ARRAYS
     arrays: dict[str, NDArray[Any]] = {}
     try:
+        file.open("rb").close()  # safe_open calls every failure "not found"
         with safe_open(file, framework="np") as tensors:
             names = set(tensors.keys())
             for name, entry in manifest["arrays"].items():
@@ -390,6 +391,7 @@ def _hold(folder: Path, version: Version | str) -> None:
         save_file(arrays, temporary / ARRAYS)
         _sync(temporary / ARRAYS)
         _write_synced(temporary / MANIFEST, manifest)
+        shutil.copymode(temporary / MANIFEST, temporary / ARRAYS)  # safetensors lets only the owner read
         _sync_folder(temporary)
         if target.exists():  # damaged: mend it file by file, so that it never loses what is whole
             for name in (ARRAYS, MANIFEST):
