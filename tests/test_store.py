@@ -350,8 +350,8 @@ def python(script: str, *arguments: object) -> Iterator[tuple[TextIO, TextIO]]:
     assert process.returncode == 0
 
 
-# Every line of input starts a writer that prints its process number, appends versions, and prints the id of each once it
-# was acknowledged. The number in that line is the file operation before which it kills itself, 0 for never.
+# Every line of input starts a writer that prints its process number, appends versions, and prints the id of each once
+# it was acknowledged. The number in that line is the file operation before which it kills itself, 0 for never.
 WRITERS = """
     import os, signal, sys
     import numpy as np
