@@ -65,7 +65,7 @@ def create_head(
     learn_scale: bool = False,
     seed: int = 0,
 ) -> LinearHead | CosineHead:
-    """A head with rows drawn by ``seed``; ``bias`` is for linear heads, ``scale`` and ``learn_scale`` for cosine heads."""
+    """A head with rows drawn by ``seed``; ``bias`` is for linear heads, the two scale options for cosine heads."""
     generator = torch.Generator().manual_seed(seed)
     if kind == "linear":
         return LinearHead(feature_dim, classes, bias=bias, generator=generator)

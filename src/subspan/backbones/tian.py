@@ -3,8 +3,8 @@
 Blocks of three 3x3 convolutions, leaky ReLU 0.1, a 2x2 max-pool at the end of each stage's first block, channels
 64 / 160 / 320 / 640, one global average. Parameter names are those of the authors' repository
 (``layer1.0.conv1.weight``), so that their checkpoints load. Departures: squeeze-and-excitation, where asked for, is in
-every block (theirs leaves out the first block of a two-block stage by an argument's position), and the ramp of DropBlock
-counts training steps only.
+every block (theirs leaves out the first block of a two-block stage by an argument's position), and the ramp of
+DropBlock counts training steps only.
 """
 
 from typing import Literal, get_args
@@ -146,5 +146,5 @@ def resnet18_tian(
     drop_rate: float = 0.1,
     drop_ramp: int = 40_000,
 ) -> TianResNet:
-    """ResNet-18: one, one, two and two blocks. ``dropblock``: what the paper's runs left (paper), size 5 (full), none."""
+    """ResNet-18: 1-1-2-2 blocks. ``dropblock``: what the paper's runs left (paper), size 5 (full) or none."""
     return _build((1, 1, 2, 2), generator, width, norm, se, dropblock, drop_rate, drop_ramp)

@@ -1,0 +1,1 @@
+"""Base sessions: recipes, training, and features of a trained network."""

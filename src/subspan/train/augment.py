@@ -1,0 +1,201 @@
+"""Augmentation of whole batches on the device: gather, crop, jitter, flip, turn, mix; no host synchronisation.
+
+Every number is hashed from (seed, step, place in the global batch), so that a batch is the same after a resume, on every
+device and however many processes share it (CutMix alone pairs images within one process). Order of operations as in the
+released code: crop with black padding, colour jitter (brightness, contrast, saturation in random order per image), flip.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from subspan.backbones.noise import fold, make_key, uniform
+from subspan.train.recipe import Recipe
+
+# One stream of random numbers per decision.
+_TOP, _LEFT, _FLIP, _ORDER, _FACTORS, _RESIZE, _AREA, _ASPECT, _TURN, _TURN_BY, _CUTMIX, _SHARE, _BOX, _PARTNER = range(
+    14
+)
+_TURNS = 4
+_GRAY = (0.299, 0.587, 0.114)  # luma weights of Pillow's mode L
+
+
+class Augment(nn.Module):
+    """Index a store of uint8 images (N, h, w, 3) and give an augmented, normalised batch (b, 3, s, s), channels last."""
+
+    mean: Tensor  # (3,)
+    std: Tensor  # (3,)
+    luma: Tensor  # (3,)
+    orders: Tensor  # (6, 3): orders of brightness (0), contrast (1) and saturation (2)
+    key: Tensor  # ()
+
+    def __init__(self, recipe: Recipe, classes: int, seed: int) -> None:
+        super().__init__()
+        self.recipe, self.classes = recipe, classes
+        # Tensors made while a CUDA graph is captured would be copied from the host; so all constants are buffers.
+        self.register_buffer("mean", torch.tensor(recipe.mean, dtype=torch.float32))
+        self.register_buffer("std", torch.tensor(recipe.std, dtype=torch.float32))
+        self.register_buffer("luma", torch.tensor(_GRAY, dtype=torch.float32))
+        orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]
+        self.register_buffer("orders", torch.tensor(orders))
+        self.register_buffer("key", make_key(seed))
+
+    def forward(
+        self, store: Tensor, rows: Tensor, labels: Tensor, step: Tensor, place: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Augment the images ``store[rows]``.
+
+        Args:
+            store: uint8 images (N, h, w, 3).
+            rows: which of them, (b,).
+            labels: their classes, (b,).
+            step: the count of training steps, ().
+            place: places in the global batch, (b,).
+
+        Returns:
+            Images (b, 3, s, s), labels (b,), labels of the images mixed in (b,), and the share () of the first labels.
+        """
+        recipe, key = self.recipe, fold(self.key, step)
+        pixels = self.crop(store, rows, key, place)
+        if recipe.jitter > 0:
+            order = self.orders[_integers(fold(key, _ORDER), place, len(self.orders))]
+            factors = torch.stack([uniform(fold(key, _FACTORS * 16 + i), place) for i in range(3)], dim=1)
+            pixels = jitter(pixels, order, 1 + recipe.jitter * (2 * factors - 1), self.luma)
+        if recipe.flip:
+            mirrored = uniform(fold(key, _FLIP), place) < 0.5
+            pixels = torch.where(mirrored[:, None, None, None], pixels.flip(2), pixels)
+        if recipe.rotation_share > 0:
+            turned = uniform(fold(key, _TURN), place) < recipe.rotation_share
+            quarters = torch.where(turned, 1 + _integers(fold(key, _TURN_BY), place, _TURNS - 1), 0)
+            pixels = turn(pixels, quarters)
+            labels = labels + quarters * self.classes
+        images = self.normalise(pixels)
+        if recipe.cutmix == 0:
+            return images, labels, labels, torch.ones((), device=images.device)
+        return self.mix(images, labels, key)
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """Pixels (b, s, s, 3) in [0, 1] to network inputs (b, 3, s, s), channels last in memory."""
+        return ((pixels - self.mean) / self.std).permute(0, 3, 1, 2)
+
+    def crop(self, store: Tensor, rows: Tensor, key: Tensor, place: Tensor) -> Tensor:
+        """Random crops (b, s, s, 3) in [0, 1]: padded, or for a share of the images by area and resized."""
+        recipe, size = self.recipe, self.recipe.crop_size
+        height, width = store.shape[1:3]
+        spare = 2 * recipe.padding - size + 1
+        if min(height, width) + spare < 1:
+            raise ValueError(
+                f"a crop of {size} pixels does not fit into images of {height}x{width} with padding {recipe.padding}"
+            )
+        top = _integers(fold(key, _TOP), place, height + spare) - recipe.padding
+        left = _integers(fold(key, _LEFT), place, width + spare) - recipe.padding
+        padded = gather_padded(store, rows, top, left, size)
+        if recipe.resized_share == 0:
+            return padded
+        area = recipe.resized_min + (recipe.resized_max - recipe.resized_min) * uniform(fold(key, _AREA), place)
+        aspect = torch.exp((2 * uniform(fold(key, _ASPECT), place) - 1) * 0.28768207)  # log(4 / 3)
+        high = (height * torch.sqrt(area / aspect)).clamp(1, height)
+        wide = (width * torch.sqrt(area * aspect)).clamp(1, width)
+        resized = gather_resized(
+            store,
+            rows,
+            uniform(fold(key, _TOP), place) * (height - high),
+            uniform(fold(key, _LEFT), place) * (width - wide),
+            high,
+            wide,
+            size,
+        )
+        by_area = uniform(fold(key, _RESIZE), place) < recipe.resized_share
+        return torch.where(by_area[:, None, None, None], resized, padded)
+
+    def mix(self, images: Tensor, labels: Tensor, key: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """CutMix (Yun et al., ICCV 2019): one box per batch, whose area is uniform before it is cut at the border."""
+        count, size = images.shape[0], images.shape[-1]
+        one = torch.zeros((), dtype=torch.int32, device=images.device)
+        mixed = uniform(fold(key, _CUTMIX), one) < self.recipe.cutmix
+        side = size * torch.sqrt(uniform(fold(key, _SHARE), one)) * mixed
+        line = torch.arange(size, device=images.device)
+        inside = []
+        for axis in range(2):
+            centre = uniform(fold(key, _BOX * 16 + axis), one) * size
+            inside.append((line >= torch.floor(centre - side / 2)) & (line < torch.floor(centre + side / 2)))
+        box = inside[0][:, None] & inside[1][None, :]  # (s, s)
+        # The batch is in random order already: a random rotation of it pairs images as well as a permutation.
+        shift = 1 + _integers(fold(key, _PARTNER), one, max(count - 1, 1))
+        partner = (torch.arange(count, device=images.device) + shift) % count
+        share = 1 - box.sum() / (size * size)
+        return torch.where(box, images[partner], images), labels, labels[partner], share
+
+
+def _integers(key: Tensor, position: Tensor, limit: int) -> Tensor:
+    """int64 numbers in 0 .. limit - 1."""
+    return (uniform(key, position) * limit).to(torch.int64)
+
+
+def gather_padded(store: Tensor, rows: Tensor, top: Tensor, left: Tensor, size: int) -> Tensor:
+    """Windows (b, size, size, 3) in [0, 1] of ``store[rows]`` with corners ``top``, ``left`` (b,); black outside."""
+    height, width = store.shape[1:3]
+    line = torch.arange(size, device=store.device)
+    y, x = top[:, None] + line, left[:, None] + line  # (b, size)
+    inside = ((y >= 0) & (y < height))[:, :, None] & ((x >= 0) & (x < width))[:, None, :]
+    y, x = y.clamp(0, height - 1), x.clamp(0, width - 1)
+    pixels = store[rows[:, None, None], y[:, :, None], x[:, None, :]]
+    return pixels.to(torch.float32) * (inside[..., None] * (1 / 255))
+
+
+def gather_resized(
+    store: Tensor, rows: Tensor, top: Tensor, left: Tensor, height: Tensor, width: Tensor, size: int
+) -> Tensor:
+    """Windows of real corners and sizes (b,), resized bilinearly to (b, size, size, 3) in [0, 1].
+
+    Sampling is at pixel centres and stops at the borders of the window, as when the window is cut out first.
+    """
+    line = (torch.arange(size, device=store.device) + 0.5) / size
+    y0, y1, down = _neighbours(top, height, line)
+    x0, x1, right = _neighbours(left, width, line)
+    index = rows[:, None, None]
+    weight = right[:, None, :, None]
+
+    def blend(y: Tensor) -> Tensor:
+        first = store[index, y[:, :, None], x0[:, None, :]].to(torch.float32)
+        second = store[index, y[:, :, None], x1[:, None, :]].to(torch.float32)
+        return first + (second - first) * weight
+
+    upper = blend(y0)
+    return (upper + (blend(y1) - upper) * down[:, :, None, None]) * (1 / 255)
+
+
+def _neighbours(start: Tensor, length: Tensor, line: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Two pixels (b, size) around each sample of the windows and the weight of the second, all on pixel centres."""
+    last = start + length - 1
+    at = (start[:, None] + length[:, None] * line - 0.5).clamp(min=start[:, None], max=last[:, None])
+    low = torch.floor(at)
+    # A window may start between two pixels; its last sample never needs a pixel beyond ceil(last).
+    high = torch.minimum(low + 1, torch.ceil(last)[:, None])
+    return low.to(torch.int64), high.to(torch.int64), at - low
+
+
+def jitter(pixels: Tensor, order: Tensor, factors: Tensor, luma: Tensor) -> Tensor:
+    """Blend pixels (b, s, s, 3) with black (0), the mean grey (1) and their own grey (2).
+
+    Args:
+        order: which of the three comes first, second and third, (b, 3).
+        factors: weight of the pixels in blend 0, 1 and 2, (b, 3); above 1 it extrapolates. Values are cut to [0, 1].
+        luma: weights of red, green and blue, (3,).
+    """
+    for place in range(3):
+        kind = order[:, place]
+        factor = factors.gather(1, kind[:, None])[:, :, None, None]
+        gray = (pixels * luma).sum(-1, keepdim=True)
+        mean = gray.mean((1, 2, 3), keepdim=True)
+        kind = kind[:, None, None, None]
+        target = torch.where(kind == 0, 0.0, torch.where(kind == 1, mean, gray))
+        pixels = (factor * pixels + (1 - factor) * target).clamp(0, 1)
+    return pixels
+
+
+def turn(pixels: Tensor, quarters: Tensor) -> Tensor:
+    """Turn each image of (b, s, s, 3) counter-clockwise by its number (b,) of quarters."""
+    q = quarters[:, None, None, None]
+    pixels = torch.where(q % 2 == 1, pixels.transpose(1, 2), pixels)
+    pixels = torch.where((q == 1) | (q == 2), pixels.flip(1), pixels)
+    return torch.where(q >= 2, pixels.flip(2), pixels)

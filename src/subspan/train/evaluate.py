@@ -1,0 +1,69 @@
+"""Networks in evaluation mode: features and accuracies of stored images, whole batches on the device."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from subspan.backbones import Network
+
+_BATCH = 500
+
+
+@contextmanager
+def evaluation_mode(network: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; the former mode comes back."""
+    training = network.training
+    network.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        network.train(training)
+
+
+def normalised(pixels: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+    """uint8 (n, h, w, 3) to network inputs (n, 3, h, w), channels last in memory."""
+    means, stds = (pixels.new_tensor(values, dtype=torch.float32) for values in (mean, std))
+    return ((pixels.to(torch.float32) * (1 / 255) - means) / stds).permute(0, 3, 1, 2)
+
+
+def batches(
+    images: NDArray[np.uint8] | Tensor, rows: NDArray[np.int64], device: torch.device, size: int = _BATCH
+) -> Iterator[Tensor]:
+    """uint8 images[rows] on the device, ``size`` at a time."""
+    for start in range(0, len(rows), size):
+        chosen = rows[start : start + size]
+        if isinstance(images, Tensor):
+            yield images[torch.from_numpy(chosen).to(images.device)].to(device)
+        else:
+            yield torch.from_numpy(images[chosen]).to(device)
+
+
+def accuracy(
+    network: Network,
+    images: NDArray[np.uint8] | Tensor,
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    *,
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    classes: int,
+    device: torch.device,
+    bf16: bool = False,
+) -> float:
+    """Percent of ``images[rows]`` whose largest logit among the first ``classes`` is at their label (n,)."""
+    if len(rows) == 0:
+        return float("nan")
+    correct = torch.zeros((), device=device)
+    with evaluation_mode(network), torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
+        start = 0
+        for pixels in batches(images, rows, device):
+            logits = network(normalised(pixels, mean, std))[:, :classes]
+            truth = torch.from_numpy(labels[start : start + len(pixels)]).to(device)
+            correct += (logits.argmax(1) == truth).sum()
+            start += len(pixels)
+    return 100 * float(correct) / len(rows)

@@ -1,0 +1,165 @@
+"""How a base session is trained: one frozen record, every default visible, and the named recipes."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from subspan.backbones import Network, create_backbone, create_head, feature_dim
+from subspan.train.seeds import derive_seed
+
+# Mean and standard deviation per channel that the released code divides by, in units of 255.
+MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
+STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
+
+
+def _option(default: Any, help_text: str) -> Any:
+    return field(default=default, metadata={"help": help_text})
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Network, optimiser, schedule and augmentation of one base session; the defaults are the paper's.
+
+    >>> RECIPES["paper"].cuts
+    (60, 80)
+    >>> dataclasses.replace(RECIPES["paper"], epochs=1, cuts=()).epochs
+    1
+    """
+
+    name: str = "paper"
+
+    backbone: str = _option("resnet18-tian", "resnet12-tian, resnet18-tian or resnet18-he")
+    width: float = _option(1.0, "factor on the number of channels")
+    norm: Literal["batch", "group", "none"] = _option("batch", "normalisation inside the network")
+    se: bool = _option(False, "squeeze-and-excitation in every block")
+    dropblock: Literal["paper", "full", "none"] = _option(
+        "paper", "blocks of size 1 (paper), 5 (full) or none; Tian only"
+    )
+    drop_rate: float = _option(0.1, "rate of dropout and DropBlock")
+    drop_ramp: int = _option(40_000, "training steps over which DropBlock's rate grows to drop_rate")
+    head: Literal["linear", "cosine"] = _option("linear", "inner products or cosines with one row per class")
+    head_bias: bool = _option(False, "bias of a linear head")
+    head_scale: float = _option(16.0, "scale of a cosine head")
+    learn_scale: bool = _option(False, "learn the scale of a cosine head")
+
+    epochs: int = _option(100, "passes over the training images; the last incomplete batch of a pass is left out")
+    batch_size: int = _option(64, "images per step, over all processes")
+    learning_rate: float = _option(0.05, "rate of SGD before the schedule")
+    momentum: float = _option(0.9, "momentum of SGD")
+    weight_decay: float = _option(5e-4, "weight decay of SGD")
+    decay_on: Literal["all", "weights"] = _option("all", "decay every parameter, or only those of two and more axes")
+    schedule: Literal["cuts", "cosine"] = _option(
+        "cuts", "multiply at the cuts, or half a cosine down to zero, step by step"
+    )
+    cuts: tuple[int, ...] = _option((60, 80), "epochs at which the rate is multiplied by cut_factor")
+    cut_factor: float = _option(0.1, "factor at each cut")
+    warmup_epochs: float = _option(0.0, "epochs of linear growth of the rate at the start")
+
+    crop_size: int = _option(84, "pixels on a side that the network sees in training")
+    padding: int = _option(8, "black border around an image before the random crop")
+    flip: bool = _option(True, "mirror half of the images")
+    jitter: float = _option(0.4, "range of brightness, contrast and saturation factors, in random order per image")
+    resized_share: float = _option(0.0, "share of images cropped by area and resized instead of padded")
+    resized_min: float = _option(0.35, "smallest area of such a crop")
+    resized_max: float = _option(1.0, "largest area of such a crop")
+    rotation_share: float = _option(
+        0.0, "share of images turned by 90, 180 or 270 degrees; each turn is a class of its own"
+    )
+    cutmix: float = _option(0.0, "share of batches in which a box of each image comes from another image")
+    mean: tuple[float, ...] = _option(MEAN, "mean of each channel, subtracted")
+    std: tuple[float, ...] = _option(STD, "standard deviation of each channel, divided by")
+
+    label_smoothing: float = _option(0.0, "share of the target spread over all classes")
+    average_decay: float = _option(
+        0.0, "decay per step of an average of weights that replaces the last weights; 0: none"
+    )
+    average_start: float = _option(0.5, "share of the training after which that average begins")
+    precision: Literal["auto", "bf16", "fp32"] = _option(
+        "auto", "arithmetic of the network; auto: bf16 on a GPU, else fp32"
+    )
+
+    def __post_init__(self) -> None:
+        for what, least in (("epochs", 1), ("batch_size", 1), ("crop_size", 1), ("padding", 0), ("drop_ramp", 1)):
+            if getattr(self, what) < least:
+                raise ValueError(f"{what} must be at least {least}, got {getattr(self, what)}")
+        for what in (
+            "resized_share",
+            "rotation_share",
+            "cutmix",
+            "label_smoothing",
+            "drop_rate",
+            "average_decay",
+            "jitter",
+        ):
+            if not 0 <= getattr(self, what) <= 1:
+                raise ValueError(f"{what} must lie in [0, 1], got {getattr(self, what)}")
+        if not 0 < self.resized_min <= self.resized_max <= 1:
+            raise ValueError(f"areas of crops need 0 < min <= max <= 1, got {self.resized_min} and {self.resized_max}")
+        if list(self.cuts) != sorted(set(self.cuts)):
+            raise ValueError(f"cuts must ascend, got {self.cuts}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Recipe":
+        """The inverse of :meth:`to_dict`."""
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+    def digest(self) -> str:
+        """sha256 over every field but the name."""
+        values = {k: v for k, v in self.to_dict().items() if k != "name"}
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+    def head_rows(self, classes: int) -> int:
+        """Rows of the head: one per class, or one per class and turn; the upright classes come first."""
+        return classes * (4 if self.rotation_share > 0 else 1)
+
+
+PAPER = Recipe()
+RECIPES: dict[str, Recipe] = {
+    "paper": PAPER,
+    "paper-tiered": dataclasses.replace(PAPER, name="paper-tiered", epochs=60, cuts=(30, 45)),
+    # PAPER-NOTES 4.6: 83.35 % in session 0 on the development split in 7.8 minutes of one H200.
+    "strong": dataclasses.replace(
+        PAPER,
+        name="strong",
+        weight_decay=1e-3,
+        cutmix=0.6,
+        se=True,
+        head="cosine",
+        schedule="cosine",
+        cuts=(),
+        epochs=140,
+    ),
+}
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of this name."""
+    if name not in RECIPES:
+        raise ValueError(f"unknown recipe {name!r}; known are {', '.join(RECIPES)}")
+    return RECIPES[name]
+
+
+def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
+    """Backbone and head of a recipe for ``classes`` classes, weights and noise keyed by ``seed``."""
+    options: dict[str, object] = {"width": recipe.width, "norm": recipe.norm, "se": recipe.se}
+    if recipe.backbone.endswith("-tian"):  # the others have no dropout of their own
+        options |= {"dropblock": recipe.dropblock, "drop_rate": recipe.drop_rate, "drop_ramp": recipe.drop_ramp}
+    backbone = create_backbone(recipe.backbone, seed=derive_seed(seed, "backbone"), **options)
+    head = create_head(
+        recipe.head,
+        feature_dim(backbone, recipe.crop_size),
+        recipe.head_rows(classes),
+        bias=recipe.head_bias,
+        scale=recipe.head_scale,
+        learn_scale=recipe.learn_scale,
+        seed=derive_seed(seed, "head"),
+    )
+    network = Network(backbone, head)
+    network.reseed(derive_seed(seed, "noise"))
+    return network

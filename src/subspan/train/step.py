@@ -1,0 +1,237 @@
+"""One training step that needs nothing from the host: gather, augment, forward, backward, update, count.
+
+Everything that changes between steps is a tensor on the device (step count, epoch's order, learning rates), so that the
+whole step can be captured once in a CUDA graph and replayed. Where capture fails the step runs compiled; where
+compilation fails it runs as it is; one message says so.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from subspan.backbones import Network
+from subspan.train.augment import Augment
+from subspan.train.loss import count_correct, mixed_cross_entropy
+from subspan.train.optimiser import Sgd
+from subspan.train.recipe import Recipe
+from subspan.train.schedule import learning_rates
+from subspan.train.seeds import derive_seed
+from subspan.train.source import Source
+
+Execution = Literal["auto", "graph", "compiled", "eager"]
+
+_WARMUP_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Share:
+    """This process's part of every global batch."""
+
+    rank: int = 0
+    processes: int = 1
+
+
+class TrainStep:
+    """The state of one training run and its step.
+
+    Args:
+        network: a network on ``device``; it is trained in place.
+        model: what maps images to logits and takes gradients: the network itself, or its distributed wrapping.
+        source: the images.
+        rows: which images of the source's full set are the training images, (n,).
+        labels: their classes, (n,).
+        classes: number of classes.
+        seed: of the order and the augmentation.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        network: Network,
+        source: Source,
+        rows: NDArray[np.int64],
+        labels: NDArray[np.int64],
+        classes: int,
+        *,
+        seed: int,
+        device: torch.device,
+        share: Share = Share(),
+        model: nn.Module | None = None,
+        backward: Callable[[Tensor], None] | None = None,
+    ) -> None:
+        if recipe.batch_size % share.processes:
+            raise ValueError(f"batch_size {recipe.batch_size} does not divide among {share.processes} processes")
+        if len(rows) < recipe.batch_size:
+            raise ValueError(f"{len(rows)} training images do not fill one batch of {recipe.batch_size}")
+        self.recipe, self.network, self.source, self.device, self.seed = recipe, network, source, device, seed
+        self.steps_per_epoch = len(rows) // recipe.batch_size
+        self._local = recipe.batch_size // share.processes
+        self._first = share.rank * self._local
+        self._rows = rows
+        self._model: Callable[[Tensor], Tensor] = network if model is None else model
+        self._backward = backward or (lambda loss: loss.backward())
+        self.augment = Augment(recipe, classes, derive_seed(seed, "augment")).to(device)
+        self._augment: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] = self.augment
+        self.sgd = Sgd(
+            network.named_parameters(),
+            momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay,
+            decay_on=recipe.decay_on,
+        )
+        self.averages = {k: v.clone() for k, v in _averaged(network)} if recipe.average_decay > 0 else {}
+        self._bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and device.type == "cuda")
+
+        self.step = torch.zeros((), dtype=torch.int64, device=device)
+        self._rates = torch.from_numpy(learning_rates(recipe, self.steps_per_epoch)).to(device)
+        self._rate = torch.zeros((), device=device)
+        self._order = torch.zeros(self.steps_per_epoch * recipe.batch_size, dtype=torch.int64, device=device)
+        self._image_rows = torch.from_numpy(rows).to(device)
+        self._labels = torch.from_numpy(labels).to(device)
+        self._loss_sum = torch.zeros((), device=device)
+        self._correct = torch.zeros((), device=device)
+        self._place = torch.arange(self._first, self._first + self._local, device=device)
+        self._local_rows = torch.arange(self._local, device=device)
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self.execution: Execution = "eager"
+
+    def _body(self) -> None:
+        self.sgd.clear()
+        at = (self.step % self.steps_per_epoch) * self.recipe.batch_size + self._place
+        chosen = self._order.index_select(0, at)
+        rows = self._image_rows.index_select(0, chosen) if self.source.resident else self._local_rows
+        labels = self._labels.index_select(0, chosen)
+        with torch.no_grad():
+            images, labels, partners, share = self._augment(self.source.store, rows, labels, self.step, self._place)
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._bf16):
+            logits = self._model(images)
+        loss = mixed_cross_entropy(logits, labels, partners, share, self.recipe.label_smoothing)
+        self._backward(loss)
+        self._rate.copy_(self._rates.index_select(0, self.step.view(1)).view(()))
+        self.sgd.step(self._rate)
+        with torch.no_grad():
+            self._update_averages()
+            self._loss_sum.add_(loss.detach())
+            self._correct.add_(count_correct(logits, labels))
+            self.step.add_(1)
+
+    def _update_averages(self) -> None:
+        if not self.averages:
+            return
+        start = self.recipe.average_start * self.recipe.epochs * self.steps_per_epoch
+        weight = torch.where(self.step < start, 1.0, 1.0 - self.recipe.average_decay)
+        for name, value in _averaged(self.network):
+            self.averages[name].lerp_(value, weight)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything a resumed run needs, by name; writing into these in place restores it."""
+        state = {f"network.{k}": v for k, v in self.network.state_dict(keep_vars=False).items()}
+        state |= {f"momentum.{k}": v for k, v in self.sgd.momenta.items()}
+        state |= {f"average.{k}": v for k, v in self.averages.items()}
+        return state | {"step": self.step}
+
+    def prepare(self, execution: Execution = "auto") -> None:
+        """Compile and capture as asked; ``auto`` captures on a GPU and runs plainly elsewhere. State is left untouched."""
+        if execution == "auto":
+            execution = "graph" if self.device.type == "cuda" else "eager"
+        if execution == "graph" and self.device.type != "cuda":
+            raise ValueError(f"a CUDA graph needs a CUDA device, got {self.device}")
+        self.network.train()
+        if execution == "eager":
+            return
+        saved = {name: tensor.clone() for name, tensor in self.tensors().items()}
+        plain = self._model, self._augment
+        try:
+            self._model = torch.compile(self._model, dynamic=False)
+            self._augment = torch.compile(self._augment, dynamic=False)
+            self._warm_up()
+            self.execution = "compiled"
+        except Exception as error:  # the compiler's errors have no common type
+            self._model, self._augment = plain
+            _explain("torch.compile failed, the step runs uncompiled", error)
+            if execution == "graph":
+                self._warm_up()
+        if execution == "graph":
+            try:
+                self._capture()
+                self.execution = "graph"
+            except RuntimeError as error:
+                self._graph = None
+                torch.cuda.synchronize(self.device)
+                _explain("the CUDA graph could not be captured, the step runs without one", error)
+        self.restore(saved)
+
+    def restore(self, saved: dict[str, Tensor]) -> None:
+        """Copy a saved state into place and empty the counters."""
+        with torch.no_grad():
+            for name, tensor in self.tensors().items():
+                tensor.copy_(saved[name])
+        self.read_counters()
+
+    def _warm_up(self) -> None:
+        """Run a few steps outside any capture: compilation, choice of convolution algorithms, allocations."""
+        self._order.copy_(torch.arange(len(self._order), device=self.device))
+        if self.device.type != "cuda":
+            self._body()
+            return
+        side = torch.cuda.Stream(self.device)
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):
+            for _ in range(_WARMUP_STEPS):
+                self._body()
+        torch.cuda.current_stream(self.device).wait_stream(side)
+        torch.cuda.synchronize(self.device)
+
+    def _capture(self) -> None:
+        self.sgd.clear()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            self._body()
+        self._graph = graph
+
+    def epoch(self, epoch: int) -> Iterator[None]:
+        """Set the order of this epoch and run one step per iteration."""
+        self.network.train()
+        order = epoch_order(len(self._rows), self.seed, epoch)[: len(self._order)]
+        self._order.copy_(torch.from_numpy(order))
+        batches = order.reshape(self.steps_per_epoch, -1)[:, self._first : self._first + self._local]
+        for _ in self.source.epoch(self._rows[batches]):
+            if self._graph is not None:
+                self._graph.replay()
+            else:
+                self._body()
+            yield
+
+    def read_counters(self) -> tuple[float, float]:
+        """Sum over steps of the mean loss, and images classified correctly, since last read; waits for the device."""
+        loss, correct = float(self._loss_sum), float(self._correct)
+        self._loss_sum.zero_()
+        self._correct.zero_()
+        return loss, correct
+
+    def final_tensors(self) -> dict[str, Tensor]:
+        """The network's state with averaged weights in place of the last ones, where the recipe averages."""
+        return {**self.network.state_dict(), **self.averages}
+
+
+def epoch_order(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    """The permutation (count,) of one epoch, a function of seed and epoch."""
+    generator = torch.Generator().manual_seed(derive_seed(seed, "order", epoch))
+    return torch.randperm(count, generator=generator).numpy()
+
+
+def _averaged(network: Network) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and floating-point buffers (running statistics)."""
+    for name, value in network.state_dict().items():
+        if value.is_floating_point():
+            yield name, value
+
+
+def _explain(what: str, error: Exception) -> None:
+    first = str(error).strip().splitlines()
+    warnings.warn(f"{what}: {type(error).__name__}: {first[0] if first else ''}", RuntimeWarning, stacklevel=3)
