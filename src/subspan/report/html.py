@@ -1,0 +1,143 @@
+"""One self-contained HTML page with everything a run has to show; PNGs and tables as files beside it."""
+
+import base64
+import html
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from subspan.protocols.results import MethodResult
+from subspan.report.figures import ReportFigure, report_figures
+from subspan.report.render import to_csv, to_html, to_latex, to_markdown
+from subspan.report.summary import mean_and_half_width, summarize
+from subspan.report.tables import Table, results_table
+
+_STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+
+def write_report(
+    directory: str | Path, results: Sequence[MethodResult], *, title: str, facts: Mapping[str, str]
+) -> Path:
+    """Write ``report.html``, ``table.csv``, ``table.md``, ``table.tex`` and the PNGs; return the page's path.
+
+    ``facts`` (command, device, date, seeds ...) are shown in their order; the protocol hash is added from the results
+    where it is missing. Every file is replaced in one step, the page last.
+    """
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    table = results_table(results, title)
+    figures = report_figures(results)
+    for figure in figures:
+        _write(directory / f"{figure.name}.png", figure.png)
+    for name, text in {"csv": to_csv(table), "md": to_markdown(table), "tex": to_latex(table)}.items():
+        _write(directory / f"table.{name}", text.encode())
+    page = directory / "report.html"
+    _write(page, _page(title, results, _all_facts(facts, results), table, figures).encode())
+    return page
+
+
+def _page(
+    title: str,
+    results: Sequence[MethodResult],
+    facts: Mapping[str, str],
+    table: Table,
+    figures: Sequence[ReportFigure],
+) -> str:
+    findings = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in _findings(results))
+    pictures = "".join(_figure(figure) for figure in figures)
+    name = html.escape(title)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<title>{name}</title>
+<style>
+{_STYLE}</style>
+</head>
+<body>
+<main>
+<header><h1>{name}</h1>{findings}</header>
+<section aria-labelledby="results"><h2 id="results">Results</h2>
+{to_html(table)}
+{_meanings(table)}
+<p>The same numbers: <a href="table.csv">table.csv</a> (full precision), <a href="table.md">table.md</a>,
+<a href="table.tex">table.tex</a>.</p>
+</section>
+{f'<section aria-labelledby="figures"><h2 id="figures">Figures</h2>{pictures}</section>' if pictures else ""}
+<section aria-labelledby="facts"><h2 id="facts">How this was made</h2>
+{_facts_table(facts)}
+</section>
+</main>
+</body>
+</html>
+"""
+
+
+def _findings(results: Sequence[MethodResult]) -> list[str]:
+    """The best method of each memory setting, in one sentence each."""
+    sentences = []
+    for memory in (False, True):
+        chosen = [result for result in results if result.memory == memory]
+        if not chosen:
+            continue
+        last = [mean_and_half_width(result, summarize(result).weighted[:, -1]) for result in chosen]
+        best = int(np.argmax([mean for mean, _ in last]))
+        mean, half_width = last[best]
+        interval = f" ± {half_width:.1f}" if np.isfinite(half_width) else ""
+        setting = "With memory" if memory else "Without memory"
+        rank = (
+            f"the best of {len(chosen)} methods is {chosen[best].method}, with"
+            if len(chosen) > 1
+            else (f"{chosen[best].method} has")
+        )
+        sentences.append(f"{setting}, {rank} {mean:.1f}{interval} % on all classes after the last session.")
+    return sentences
+
+
+def _all_facts(facts: Mapping[str, str], results: Sequence[MethodResult]) -> dict[str, str]:
+    hashes = sorted({result.protocol for result in results if result.protocol})
+    missing = hashes and not any("protocol" in name.lower() for name in facts)
+    return {**facts, **({"protocol hash": ", ".join(hashes)} if missing else {})}
+
+
+def _facts_table(facts: Mapping[str, str]) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>'
+        for name, value in facts.items()
+    )
+    return f'<div class="table"><table class="facts"><tbody>{rows}</tbody></table></div>'
+
+
+def _meanings(table: Table) -> str:
+    """What the short column titles stand for, sessions left out."""
+    entries = "".join(
+        f"<dt>{html.escape(column.title)}</dt><dd>{html.escape(column.meaning)}</dd>"
+        for column in table.columns
+        if not column.key.startswith("session_")
+    )
+    return f"<details><summary>What the columns mean</summary><dl>{entries}</dl></details>"
+
+
+def _figure(figure: ReportFigure) -> str:
+    data = base64.b64encode(figure.png).decode("ascii")
+    return (
+        f"<h3>{html.escape(figure.title)}</h3>\n"
+        f'<figure><div class="picture" role="region" tabindex="0" aria-label="{html.escape(figure.title)}">'
+        f'<img src="data:image/png;base64,{data}" alt="{html.escape(figure.alt)}"></div>'
+        f"<figcaption>{html.escape(figure.caption)}</figcaption></figure>\n"
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Replace the file in one step: a reader sees the old content or the new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,138 @@
+"""The rows of a head and the targets of its novel ones on two principal components: the paper's PCA figures."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from subspan.protocols.results import WeightSpace
+from subspan.report.label_placement import Frame, place_labels
+from subspan.report.style import BLACK, GREEN, new_figure, plain_axes
+
+FloatArray = NDArray[np.float64]
+
+RED = "#C8102E"  # novel classes are red in the paper; they are triangles too, for eyes that do not tell red from black
+BASE_NEIGHBOURS = 2  # base rows labelled for each novel row and each target
+
+
+@dataclass(frozen=True)
+class _Label:
+    text: str
+    anchor: FloatArray  # (2,), in data coordinates
+    color: str
+    size: float
+    reach: float  # in points
+    style: str = "normal"
+
+
+def principal_plane(rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean ``(d,)``, two principal directions ``(2, d)`` and their shares of variance ``(2,)`` of ``rows (n, d)``.
+
+    The sign of a direction is fixed by making its largest coordinate positive.
+    """
+    mean = rows.mean(axis=0)
+    _, singular, directions = np.linalg.svd(rows - mean, full_matrices=False)
+    shares = singular**2 / max(float((singular**2).sum()), np.finfo(float).tiny)
+    plane, share = np.zeros((2, rows.shape[1])), np.zeros(2)
+    kept = min(2, len(directions))
+    plane[:kept], share[:kept] = directions[:kept], shares[:kept]
+    largest = np.take_along_axis(plane, np.abs(plane).argmax(axis=1)[:, None], axis=1)
+    return mean, plane * np.where(largest < 0, -1.0, 1.0), share
+
+
+def weight_space_figure(space: WeightSpace, title: str = "") -> Figure:
+    """Base rows black, novel rows red, targets green crosses, a thin line from each novel row to its target.
+
+    Labelled are all novel classes that find a place, their targets, and the base classes nearest to either; no two
+    labels overlap, and a label that stands off its point is tied to it by a line.
+    """
+    mean, plane, share = principal_plane(np.concatenate([space.base, space.novel]))
+    base, novel, targets = ((rows - mean) @ plane.T for rows in (space.base, space.novel, space.targets))
+    figure = new_figure(11, 8)
+    axes = figure.add_subplot()
+    plain_axes(axes)
+    for row, target in zip(novel, targets, strict=True):
+        axes.plot(*np.stack([row, target]).T, color="0.55", linewidth=0.8, zorder=1)
+    axes.scatter(*base.T, s=16, color=BLACK, zorder=3)
+    axes.scatter(*targets.T, s=44, color=GREEN, marker="x", linewidths=1.6, zorder=4)
+    axes.scatter(*novel.T, s=34, color=RED, marker="^", zorder=5)
+    axes.set_xlabel(f"first principal component ({100 * share[0]:.0f} % of the variance)", fontsize=11)
+    axes.set_ylabel(f"second ({100 * share[1]:.0f} %)", fontsize=11)
+    axes.set_title(title, fontsize=12)
+    axes.margins(0.08)
+    axes.legend(handles=_legend(space.moving), loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=4, frameon=False)
+    ties = np.stack([novel, targets], axis=1)  # (C1, 2, 2)
+    _draw_labels(figure, axes, _labels(space, base, novel, targets), np.concatenate([base, novel, targets]), ties)
+    return figure
+
+
+def _labels(space: WeightSpace, base: FloatArray, novel: FloatArray, targets: FloatArray) -> list[_Label]:
+    """In order of importance: novel classes, their targets, then the base classes nearest to either."""
+    wanted = [_Label(n, p, RED, 9.5, 90) for n, p in zip(space.novel_names, novel, strict=True)]
+    near: dict[int, float] = {}
+    for point in np.concatenate([targets, novel]):
+        distances = np.linalg.norm(base - point, axis=1)
+        for number in np.argsort(distances)[:BASE_NEIGHBOURS]:
+            near[int(number)] = min(near.get(int(number), np.inf), float(distances[number]))
+    targeted = [_Label(n, p, GREEN, 7.5, 24, "italic") for n, p in zip(space.novel_names, targets, strict=True)]
+    closest = sorted(near, key=lambda number: near[number])
+    return wanted + targeted + [_Label(space.base_names[i], base[i], BLACK, 8, 20) for i in closest]
+
+
+def _draw_labels(figure: Figure, axes: Axes, labels: list[_Label], points: FloatArray, ties: FloatArray) -> None:
+    """Fix the layout, measure every label with the renderer, place them, and draw those that found a place."""
+    canvas = figure.canvas
+    assert isinstance(canvas, FigureCanvasAgg)
+    canvas.draw()
+    figure.set_layout_engine("none")
+    pixels = figure.dpi / 72
+    drawn = [axes.text(0, 0, label.text, **_font(label)) for label in labels]
+    extents = [text.get_window_extent(canvas.get_renderer()) for text in drawn]
+    sizes = np.array([[extent.width, extent.height] for extent in extents]).reshape(-1, 2)
+    anchors = axes.transData.transform(np.array([label.anchor for label in labels]).reshape(-1, 2))
+    inside = axes.get_window_extent()
+    corners = place_labels(
+        anchors,
+        sizes,
+        Frame(inside.x0, inside.y0, inside.x1, inside.y1),
+        points=axes.transData.transform(points),
+        reach=np.array([label.reach for label in labels]) * pixels,
+        segments=axes.transData.transform(ties.reshape(-1, 2)).reshape(-1, 2, 2),
+        clearance=3 * pixels,
+    )
+    to_data = axes.transData.inverted()
+    for label, text, anchor, size, corner in zip(labels, drawn, anchors, sizes, corners, strict=True):
+        if np.isnan(corner).any():
+            text.remove()
+            continue
+        left, bottom = to_data.transform(corner)
+        text.set_position((float(left), float(bottom)))
+        end = np.clip(anchor, corner, corner + size)
+        if np.linalg.norm(end - anchor) > 8 * pixels:
+            line = to_data.transform(np.stack([anchor, end]))
+            axes.plot(*line.T, color=label.color, linewidth=0.5, alpha=0.7, zorder=2)
+
+
+def _font(label: _Label) -> dict[str, Any]:
+    return {
+        "fontsize": label.size,
+        "color": label.color,
+        "style": label.style,
+        "ha": "left",
+        "va": "bottom",
+        "zorder": 6,
+    }
+
+
+def _legend(moving: bool) -> list[Line2D]:
+    kind = "target (moves with its row)" if moving else "target (fixed)"
+    return [
+        Line2D([], [], color=BLACK, marker="o", linestyle="", markersize=5, label="base class"),
+        Line2D([], [], color=RED, marker="^", linestyle="", markersize=6, label="novel class"),
+        Line2D([], [], color=GREEN, marker="x", linestyle="", markersize=7, markeredgewidth=1.6, label=kind),
+    ]
