@@ -14,15 +14,23 @@ from subspan.data.imageset import ImageSet
 from subspan.data.names import describe_classes
 from subspan.data.options import ReadOptions
 
-IMAGE_SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"])
+IMAGE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"))
 PART_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
 @dataclass(frozen=True)
-class ClassFile:
-    """One encoded image: where it is, its class and how to get its bytes."""
+class ImageFile:
+    """One encoded image: its name below the data's folder and how to get its bytes."""
 
-    file: str  # '<class>/<name>', or '<part>/<class>/<name>'
+    file: str  # '/' between folders: '<class>/<name>', '<part>/<class>/<name>', or '<name>' in a flat folder
+    read: Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class ClassFile:
+    """One encoded image with its class."""
+
+    file: str  # the name it has in the ImageSet
     key: str  # class: a wnid or a name
     read: Callable[[], bytes]
     part: str | None = None
@@ -35,10 +43,13 @@ def is_image(name: str) -> bool:
     return path.suffix.lower() in IMAGE_SUFFIXES and not hidden
 
 
-def class_and_part(folders: tuple[str, ...]) -> tuple[str, str | None]:
-    """Class and part of an image by the folders above it: the last is the class, one named train, val, ... the part."""
+def by_folder(image: ImageFile, source: Path) -> ClassFile:
+    """The image with the folder it lies in as class; a folder named train, val, ... above that is its part."""
+    folders = PurePosixPath(image.file).parts[:-1]
+    if not folders:
+        raise DataError(f"image {image.file} of {source} lies in no class folder")
     part = next((PART_NAMES[folder.lower()] for folder in folders[:-1] if folder.lower() in PART_NAMES), None)
-    return folders[-1], part
+    return ClassFile(image.file, folders[-1], image.read, part)
 
 
 def image_set_of(entries: Sequence[ClassFile], source: Path, options: ReadOptions) -> ImageSet:
@@ -46,7 +57,9 @@ def image_set_of(entries: Sequence[ClassFile], source: Path, options: ReadOption
     if options.parts is not None:
         entries = [entry for entry in entries if entry.part in options.parts]
     if not entries:
-        raise DataError(f"{source} holds no images" + (f" of parts {options.parts}" if options.parts else ""))
+        raise DataError(
+            f"{source} holds no images" + (f" of parts {', '.join(options.parts)}" if options.parts else "")
+        )
     entries = sorted(entries, key=lambda entry: (entry.key, entry.file))
     keys = list(dict.fromkeys(entry.key for entry in entries))
     class_of = {key: i for i, key in enumerate(keys)}

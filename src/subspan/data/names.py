@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,26 +18,31 @@ def all_wnids(keys: Sequence[str]) -> bool:
 
 
 def describe_classes(keys: Sequence[str], source: Path) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Class names and wnids (or None) of these folder names or labels.
+    """Class names and wnids (or None) of these folder names or labels, (C,) each.
 
-    Where all keys are wnids their names come from ``classes.json`` (objects with ``wnid`` and ``name``) or
-    ``class_labels.txt`` (lines of wnid and name with underscores) beside the data; a wnid without a name, or with one
-    that is not its own, is its own name.
+    Names of wnids come from ``classes.json`` (objects with ``wnid``, ``name`` and perhaps ``words``) or
+    ``class_labels.txt`` (lines of wnid and name with underscores) beside the data; a wnid without a name of its own is
+    its own name. Where all keys are ``words`` of that list, as in tieredImageNet's labels, they give the wnids.
     """
+    rows = _rows_beside(source)
     if not all_wnids(keys):
-        return tuple(keys), None
-    known = _names_beside(source)
-    names = [known.get(key, key) for key in keys]
-    unique = tuple(name if names.count(name) == 1 else key for key, name in zip(keys, names, strict=True))
+        wnid_of = {row["words"]: row["wnid"] for row in rows if "words" in row}
+        if not keys or not set(keys) <= set(wnid_of):
+            return tuple(keys), None
+        keys = [wnid_of[key] for key in keys]
+    name_of = {row["wnid"]: row["name"] for row in rows}
+    names = [name_of.get(key, key) for key in keys]
+    times = Counter(names)
+    unique = tuple(name if times[name] == 1 else key for key, name in zip(keys, names, strict=True))
     return unique, tuple(keys)
 
 
-def _names_beside(source: Path) -> dict[str, str]:
+def _rows_beside(source: Path) -> list[dict[str, str]]:
     path = find_beside(source, ("classes.json", "class_labels.txt"))
     if path is None:
-        return {}
+        return []
     if path.suffix == ".json":
         rows = read_json(path)
-        return {row["wnid"]: row["name"] for row in rows if isinstance(row, dict) and {"wnid", "name"} <= set(row)}
+        return [row for row in rows if isinstance(row, dict) and {"wnid", "name"} <= set(row)]
     pairs = [line.strip().lower().split(maxsplit=1) for line in path.read_text(encoding="utf-8").splitlines()]
-    return {pair[0]: pair[1].replace("_", " ") for pair in pairs if len(pair) == 2}
+    return [{"wnid": pair[0], "name": pair[1].replace("_", " ")} for pair in pairs if len(pair) == 2]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subspan.data import folders, zips
+from subspan.data import cifar, folders, pickles, ravi, tiered, zips
 from subspan.data.decode import Fit
 from subspan.data.errors import DataError
 from subspan.data.imageset import ImageSet
 from subspan.data.options import ReadOptions
 
-FORMATS = (zips, folders)  # the first that recognises a path reads it
+FORMATS = (tiered, cifar, pickles, ravi, folders, zips)  # the first that recognises a path reads it
 
 
 def read_images(

@@ -4,46 +4,50 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from subspan.data.classfiles import ClassFile, class_and_part, image_set_of, is_image
+from subspan.data.classfiles import ImageFile, by_folder, image_set_of, is_image
 from subspan.data.errors import DataError
 from subspan.data.imageset import ImageSet
 from subspan.data.options import ReadOptions
 
-TAKES = "zips of class folders: NAME.zip with entries <class>/<file>.jpg, one or several in a folder"
-
-
-def find_zips(path: Path) -> list[Path]:
-    """The zip itself, or the zips of a folder by name."""
-    return [path] if path.suffix.lower() == ".zip" and path.is_file() else sorted(path.glob("*.zip"))
+TAKES = "zips of class folders (NAME.zip with <class>/<file>.jpg), one or several in a folder"
 
 
 def recognise(path: Path) -> bool:
-    return bool(find_zips(path))
+    """Whether the path is a zip or a folder with zips."""
+    return bool(_find_zips(path))
 
 
 def read(path: Path, options: ReadOptions) -> ImageSet:
     """All images of all zips; files are named as in the zips, and no file may be in two of them."""
+    with open_images(path) as images:
+        return image_set_of([by_folder(image, path) for image in images], path, options)
+
+
+@contextmanager
+def open_images(path: Path) -> Iterator[list[ImageFile]]:
+    """The images of all zips, readable while the context lasts."""
     with ExitStack() as stack:
-        entries = []
-        for zip_path in find_zips(path):
+        images = []
+        for zip_path in _find_zips(path):
             try:
                 archive = stack.enter_context(zipfile.ZipFile(zip_path))
             except (OSError, zipfile.BadZipFile) as error:
                 raise DataError(f"{zip_path} is not a whole zip file: {error}") from error
-            entries += [_entry(archive, info, zip_path) for info in archive.infolist() if is_image(info.filename)]
-        return image_set_of(entries, path, options)
+            images += [
+                ImageFile(info.filename, partial(_bytes, archive, info, zip_path))
+                for info in archive.infolist()
+                if is_image(info.filename)
+            ]
+        yield images
 
 
-def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, zip_path: Path) -> ClassFile:
-    folders = PurePosixPath(info.filename).parts[:-1]
-    if not folders:
-        raise DataError(f"{zip_path}: image {info.filename} lies in no class folder")
-    key, part = class_and_part(folders)
-    return ClassFile(file=info.filename, key=key, read=partial(_bytes, archive, info, zip_path), part=part)
+def _find_zips(path: Path) -> list[Path]:
+    return [path] if path.suffix.lower() == ".zip" and path.is_file() else sorted(path.glob("*.zip"))
 
 
 def _bytes(archive: zipfile.ZipFile, info: zipfile.ZipInfo, zip_path: Path) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,10 +10,9 @@ from typing import ClassVar
 from subspan.data.errors import DataError
 from subspan.data.imageset import ImageSet
 from subspan.data.lists import find_beside, find_list, read_json
+from subspan.data.ravi import PARTS, read_csv
 from subspan.data.splits.drawing import divided, joined
 from subspan.data.splits.split import Split
-
-PARTS = ("train", "val", "test")
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,10 @@ class RaviClasses(ClassLists):
     def _keys(self, images: ImageSet) -> dict[str, list[str]]:
         path = self._path(images)
         if path is not None and path.suffix == ".csv":
-            return {part: _classes_of_csv(path.with_name(f"{part}.csv")) for part in PARTS}
+            return {
+                part: list(dict.fromkeys(label for _, label in read_csv(path.with_name(f"{part}.csv"))))
+                for part in PARTS
+            }
         if path is not None:
             record = read_json(path)
             if not isinstance(record, dict) or not set(PARTS) <= set(record):
@@ -141,15 +142,6 @@ def classes_of_parts(images: ImageSet) -> dict[str, list[str]]:
     for label, part in zip(images.labels, images.parts, strict=True):
         found.setdefault(part, set()).add(images.class_keys[label])
     return {part: sorted(keys) for part, keys in found.items()}
-
-
-def _classes_of_csv(path: Path) -> list[str]:
-    """Labels of a Ravi CSV (``filename,label``) in the order of their first appearance."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return list(dict.fromkeys(row["label"] for row in csv.DictReader(file)))
-    except (OSError, KeyError) as error:
-        raise DataError(f"{path} cannot be read as a table of filename and label: {error!r}") from error
 
 
 def _class_of_row(images: ImageSet, row: dict[str, str]) -> int:

@@ -1,0 +1,115 @@
+"""miniImageNet as the pickles this field passes around, and other data sets in the same two layouts.
+
+- ``all.pickle`` and ``miniImageNet_category_split_*.pickle``: ``data`` (n, 84, 84, 3), ``labels`` (n,) and
+  ``catname2label`` (class to label) or ``label2catname`` (classes by label, or label to class);
+- ``mini-imagenet-cache-*.pkl``: ``image_data`` (n, 84, 84, 3) and ``class_dict`` (class to indices of its images).
+
+Images have no names there and get ``<class>/<file's stem>-00012``. ``all.pickle`` is read alone where it is present.
+The extra images of the training classes (``train_phase_val`` and ``train_phase_test``) come only when these parts are
+asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from subspan.data.arrays import Block, as_pixels, image_set_of_blocks, numbered_files
+from subspan.data.errors import DataError
+from subspan.data.imageset import ImageSet
+from subspan.data.options import ReadOptions
+from subspan.data.safe_pickle import load_dictionary, text
+
+TAKES = "all.pickle, miniImageNet_category_split_*.pickle, mini-imagenet-cache-*.pkl, or one such file"
+WHOLE = "all.pickle"
+SUFFIXES = (".pickle", ".pkl")
+NAME = re.compile(
+    r".*(?:split|cache|imagenet|cifar).*[-_](train(?:_phase_(?:train|val|test))?|val|test)", re.IGNORECASE
+)
+USUAL_PARTS = ("train", "val", "test")
+
+
+def recognise(path: Path) -> bool:
+    """Whether the path is a pickle or a folder with all.pickle or with pickles named after data set and part."""
+    return bool(_files(path))
+
+
+def read(path: Path, options: ReadOptions) -> ImageSet:
+    """The images of the pickle, or of all pickles of the folder."""
+    files = _files(path)
+    if len(files) > 1 or options.parts is not None:
+        wanted = options.parts or USUAL_PARTS
+        files = [file for file in files if _part(file) in wanted]
+    if not files:
+        raise DataError(f"{path} holds no pickle of parts {', '.join(options.parts or USUAL_PARTS)}")
+    return image_set_of_blocks([_block(file) for file in files], path, options)
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path] if path.suffix in SUFFIXES else []
+    if (path / WHOLE).is_file():
+        return [path / WHOLE]
+    return sorted(file for suffix in SUFFIXES for file in path.glob(f"*{suffix}") if _part(file) is not None)
+
+
+def _part(file: Path) -> str | None:
+    found = NAME.fullmatch(file.stem)
+    return None if found is None else found[1].removesuffix("_phase_train")
+
+
+def _block(file: Path) -> Block:
+    record = load_dictionary(file)
+    if {"image_data", "class_dict"} <= set(record):
+        images = as_pixels(record["image_data"], f"image_data of {file}")
+        keys = _keys_by_index(record["class_dict"], len(images), file)
+    elif {"data", "labels"} <= set(record):
+        images = as_pixels(record["data"], f"data of {file}")
+        keys = _keys_by_label(record, file)
+    else:
+        raise DataError(
+            f"{file} holds {', '.join(record) or 'nothing'}; data and labels or image_data and class_dict are needed"
+        )
+    if len(keys) != len(images):
+        raise DataError(f"{file} holds {len(images)} images and {len(keys)} labels")
+    return Block(images, keys, numbered_files(keys, file.stem), _part(file))
+
+
+def _keys_by_index(classes: dict[Any, Any], n: int, file: Path) -> list[str]:
+    keys: list[str | None] = [None] * n
+    for name, indices in classes.items():
+        for i in indices:
+            if not 0 <= i < n or keys[i] is not None:
+                raise DataError(
+                    f"class_dict of {file} must give each of {n} images one class, image {i} of {text(name)} not so"
+                )
+            keys[i] = text(name)
+    named = [key for key in keys if key is not None]
+    if len(named) < n:
+        raise DataError(f"class_dict of {file} must give each of {n} images one class, {n - len(named)} have none")
+    return named
+
+
+def _keys_by_label(record: dict[str, Any], file: Path) -> list[str]:
+    labels = np.asarray(record["labels"])
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise DataError(f"labels of {file} must be whole numbers (n,), got {labels.dtype} {labels.shape}")
+    names = _names_by_label(record, int(labels.max(initial=0)))
+    missing = sorted(set(labels.tolist()) - set(names))
+    if missing:
+        raise DataError(f"{file} has images with label {missing[0]} and no class name for it")
+    return [names[label] for label in labels.tolist()]
+
+
+def _names_by_label(record: dict[str, Any], largest: int) -> dict[int, str]:
+    if "catname2label" in record:
+        return {int(label): text(name) for name, label in record["catname2label"].items()}
+    if "label2catname" in record:
+        names = record["label2catname"]
+        pairs = names.items() if isinstance(names, dict) else enumerate(names)
+        return {int(label): text(name) for label, name in pairs}
+    width = len(str(largest))
+    return {label: f"class {label:0{width}d}" for label in range(largest + 1)}
