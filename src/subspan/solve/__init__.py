@@ -1,0 +1,17 @@
+"""The mathematics of an incremental session: one objective, span coordinates, and two solvers on them."""
+
+from .objective import Penalty, Problem, RowGroup, Solution, append_one, mean_weights
+from .optimum import optimum
+from .sgd import SgdOptions, sgd
+
+__all__ = [
+    "Penalty",
+    "Problem",
+    "RowGroup",
+    "SgdOptions",
+    "Solution",
+    "append_one",
+    "mean_weights",
+    "optimum",
+    "sgd",
+]

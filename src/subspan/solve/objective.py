@@ -1,0 +1,98 @@
+"""The objective of one incremental session, stated once for every method and every solver.
+
+With the feature extractor frozen, only the rows eta_c of a linear layer move. A session minimises
+
+    sum_i omega_i CE(eta f_i, y_i)  +  (w / 2) ||eta||^2  +  sum_g R_g(eta_g)
+
+The weights omega hold the two cross-entropy means: 1/n1 for support and base memory, 1/n2 for the memory of earlier novel
+classes. Every group of rows g (base, earlier novel, novel) is held by a penalty on its change x = eta - reference:
+
+    ``none``      0
+    ``squared``   strength * ||x||^2      Eq. 4; for novel rows Eq. 5 and Eq. 7
+    ``norm``      strength * ||x||        the released code's form of Eq. 4: one Frobenius norm for the whole group
+
+With a ``basis`` the penalty sees only the part of x outside the span of the basis: reference zero and the basis of the base
+rows make it the subspace regularizer, whose target P eta moves with eta.
+
+A bias is the row's weight of a constant feature 1 (`append_one`): weight decay and penalties then see it like any weight.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+Penalty = Literal["none", "norm", "squared"]
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows of one kind and the penalty that holds them. Leading batch dimensions may be absent where shared."""
+
+    start: Tensor  # (*batch, rows, d): values before the first step
+    reference: Tensor | None = None  # (*batch, rows, d): where the change is measured from; None is zero
+    penalty: Penalty = "none"
+    strength: float | Tensor = 0.0  # beta or gamma: one number, or one per problem (*batch,)
+    basis: Tensor | None = None  # (*batch, d, rank), orthonormal columns
+
+    def __post_init__(self) -> None:
+        if self.penalty not in get_args(Penalty):
+            raise ValueError(f"penalty must be one of {', '.join(get_args(Penalty))}; got {self.penalty!r}")
+        if bool((torch.as_tensor(self.strength) < 0).any()):
+            raise ValueError(f"a penalty's strength must not be negative; got {self.strength}")
+        if self.reference is not None and self.reference.shape[-2:] != self.start.shape[-2:]:
+            raise ValueError(
+                f"reference must have the shape of start {tuple(self.start.shape[-2:])}; "
+                f"got {tuple(self.reference.shape[-2:])}"
+            )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One incremental session, or a batch of sessions of one shape along a leading dimension."""
+
+    features: Tensor  # (*batch, n, d): support, then memory
+    labels: Tensor  # (*batch, n): row of the class, counted through the groups in order
+    sample_weight: Tensor  # (*batch, n): omega; 0 for padding
+    groups: Sequence[RowGroup]
+    weight_decay: float | Tensor = 0.0  # w: one number, or one per problem (*batch,)
+
+    def __post_init__(self) -> None:
+        if self.features.ndim not in (2, 3):
+            raise ValueError(f"features must be (n, d) or (batch, n, d); got shape {tuple(self.features.shape)}")
+        if self.labels.shape != self.features.shape[:-1] or self.sample_weight.shape != self.features.shape[:-1]:
+            raise ValueError(
+                f"labels and sample_weight must have the shape {tuple(self.features.shape[:-1])}; "
+                f"got {tuple(self.labels.shape)} and {tuple(self.sample_weight.shape)}"
+            )
+        if bool((torch.as_tensor(self.weight_decay) < 0).any()):
+            raise ValueError(f"weight_decay must not be negative; got {self.weight_decay}")
+
+    @property
+    def class_count(self) -> int:
+        return sum(group.start.shape[-2] for group in self.groups)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver found."""
+
+    rows: Tensor  # (*batch, C, d)
+    steps: Tensor  # (*batch,): steps taken
+    loss: Tensor  # (*batch,): sgd: the loss its stop rule watched last; optimum: the objective at the minimum
+
+
+def mean_weights(first: int, second: int, like: Tensor) -> Tensor:
+    """The weights (n,) of a mean over the first rows plus a mean over the second ones.
+
+    >>> mean_weights(2, 1, torch.zeros(1))
+    tensor([0.5000, 0.5000, 1.0000])
+    """
+    return torch.cat([like.new_full((first,), 1 / max(first, 1)), like.new_full((second,), 1 / max(second, 1))])
+
+
+def append_one(features: Tensor) -> Tensor:
+    """Features (..., d) with a constant 1 appended (..., d + 1), so that the last weight of a row is its bias."""
+    return torch.cat([features, features.new_ones((*features.shape[:-1], 1))], dim=-1)

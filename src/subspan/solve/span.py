@@ -1,0 +1,308 @@
+"""Span coordinates: the same iterates as on full weights, with nothing of size d in the loop.
+
+Every gradient of a row is a combination of the n features, of the row itself and of its reference. So a row that starts at
+``start`` stays on
+
+    eta = reference + s * (start - reference) + u * reference + B F
+
+with s and u one number per part and B (rows, n). Written so, the change from the reference is s*delta + u*reference + B F
+with no subtraction of large numbers. A *part* is a group of rows, or its share inside or outside a basis: the two shares of
+a group under the subspace penalty are orthogonal and are decayed apart, so each has coordinates of its own.
+
+The *dual* of a vector is its products with the frame its B refers to. With the features as frame (n < 2d) the dual of a
+change is its logits, and one product B K with K = F F^T gives logits and norms alike. With more features than that, the frame is
+the identity and B holds plain weights.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from .objective import Problem, RowGroup
+
+
+@dataclass
+class Coordinates:
+    """A weight-space vector: s*delta + u*reference per part, plus B times the frame. Not the reference itself."""
+
+    delta: Tensor  # s (E, parts)
+    reference: Tensor  # u (E, parts)
+    frame: list[Tensor]  # B (E, rows, k), one per component
+
+    def map(self, function) -> "Coordinates":
+        return Coordinates(function(self.delta), function(self.reference), [function(b) for b in self.frame])
+
+    def add_(self, other: "Coordinates", scale: Tensor) -> "Coordinates":
+        """Add other times a scale per problem (E,), in place."""
+        self.delta.addcmul_(other.delta, scale[:, None])
+        self.reference.addcmul_(other.reference, scale[:, None])
+        for mine, others in zip(self.frame, other.frame, strict=True):
+            mine.addcmul_(others, scale[:, None, None])
+        return self
+
+
+@dataclass(frozen=True)
+class Component:
+    """Parts that share one feature component (the features, or their share inside or outside a basis)."""
+
+    rows: tuple[int, int]  # first and last + 1 of the classes
+    parts: tuple[int, int]
+    counts: tuple[int, ...]  # rows of each part
+    features: Tensor  # (E, n, d)
+    gram: Tensor | None  # (E, n, n): the features are the frame; None: the identity is
+    part_of_row: Tensor  # (rows,): counted within the component
+    membership: Tensor  # (rows, parts): 1 where the row belongs to the part
+    reference_dual: Tensor  # (E, rows, k)
+    delta_dual: Tensor  # (E, rows, k)
+
+    def spread(self, numbers: Tensor) -> Tensor:
+        """Numbers per part (E, parts) as numbers per row (E, rows, 1)."""
+        return numbers[:, self.part_of_row, None]
+
+    def collect(self, products: Tensor) -> Tensor:
+        """Sum elementwise products (E, rows, k) by part: (E, parts)."""
+        return products.sum(-1) @ self.membership
+
+    def scalar_dual(self, delta: Tensor, reference: Tensor) -> Tensor:
+        return self.spread(delta) * self.delta_dual + self.spread(reference) * self.reference_dual
+
+    def dual(self, scalar_dual: Tensor, frame: Tensor) -> Tensor:
+        return scalar_dual + frame if self.gram is None else torch.baddbmm(scalar_dual, frame, self.gram)
+
+    def logits(self, dual: Tensor) -> Tensor:
+        """The logits (E, rows, n) of a vector from its dual."""
+        return dual @ self.features.mT if self.gram is None else dual
+
+    def pull(self, gradient: Tensor) -> Tensor:
+        """The gradient by the logits (E, rows, n) as frame coordinates (E, rows, k)."""
+        return gradient @ self.features if self.gram is None else gradient
+
+
+@dataclass(frozen=True)
+class Part:
+    """The d-sized share of a group in one component; needed before and after the loop only."""
+
+    reference: Tensor | None  # (E or 1, rows, d)
+    delta: Tensor | None
+
+
+@dataclass(frozen=True)
+class Span:
+    """A batch of E problems in span coordinates."""
+
+    components: tuple[Component, ...]
+    parts: tuple[Part, ...]
+    labels: Tensor  # (E, n)
+    sample_weight: Tensor  # (E, n)
+    reference_logits: Tensor  # (E, C, n)
+    weight_decay: Tensor  # (E,)
+    strength: Tensor  # (E, parts)
+    is_norm: Tensor  # (parts,)
+    delta_delta: Tensor  # inner products of delta and reference (E, parts)
+    delta_reference: Tensor
+    reference_reference: Tensor
+
+    def start(self) -> Coordinates:
+        ones = torch.ones_like(self.strength)
+        return Coordinates(ones, torch.zeros_like(ones), [torch.zeros_like(c.reference_dual) for c in self.components])
+
+    def duals(self, x: Coordinates) -> tuple[list[Tensor], list[Tensor]]:
+        """The duals of x and the share of its scalars in them, per component."""
+        scalar, whole = [], []
+        for component, frame in zip(self.components, x.frame, strict=True):
+            span = slice(*component.parts)
+            scalar.append(component.scalar_dual(x.delta[:, span], x.reference[:, span]))
+            whole.append(component.dual(scalar[-1], frame))
+        return scalar, whole
+
+    def logits(self, duals: list[Tensor], *, of_change: bool = False) -> Tensor:
+        """Logits (E, C, n) of the rows, or of the change alone, from the duals of the change."""
+        parts = [c.logits(dual) for c, dual in zip(self.components, duals, strict=True)]
+        if len(parts) == 1:
+            return parts[0] if of_change else parts[0] + self.reference_logits
+        logits = torch.zeros_like(self.reference_logits) if of_change else self.reference_logits.clone()
+        for component, part in zip(self.components, parts, strict=True):
+            logits[:, slice(*component.rows)] += part
+        return logits
+
+    def inner(self, x: Coordinates, y: Coordinates, y_scalar: list[Tensor], y_duals: list[Tensor]) -> Tensor:
+        """Inner products by part (E, parts) of two weight-space vectors, the second given with its duals."""
+        products = x.delta * (y.delta * self.delta_delta + y.reference * self.delta_reference) + x.reference * (
+            y.delta * self.delta_reference + y.reference * self.reference_reference
+        )
+        cross = []
+        for i, component in enumerate(self.components):
+            span = slice(*component.parts)
+            if x is y:
+                cross.append(component.collect(x.frame[i] * (y_duals[i] + y_scalar[i])))
+            else:
+                x_scalar = component.scalar_dual(x.delta[:, span], x.reference[:, span])
+                cross.append(component.collect(x.frame[i] * y_duals[i] + x_scalar * y.frame[i]))
+        return products + torch.cat(cross, dim=-1)
+
+    def reference_inner(self, x: Coordinates) -> Tensor:
+        """Inner products by part (E, parts) of the references with x."""
+        products = x.delta * self.delta_reference + x.reference * self.reference_reference
+        return products + torch.cat(
+            [c.collect(b * c.reference_dual) for c, b in zip(self.components, x.frame, strict=True)], dim=-1
+        )
+
+    def rows(self, x: Coordinates) -> Tensor:
+        """Full weights (E, C, d)."""
+        blocks: dict[tuple[int, int], Tensor] = {}
+        for component, frame in zip(self.components, x.frame, strict=True):
+            change = frame if component.gram is None else frame @ component.features
+            first = component.rows[0]
+            splits = torch.split(change, component.counts, dim=1)
+            for index, block in zip(range(*component.parts), splits, strict=True):
+                part, key = self.parts[index], (first, first + block.shape[1])
+                if part.reference is not None:
+                    block = block + part.reference * (1 + x.reference[:, index, None, None])
+                if part.delta is not None:
+                    block = block + part.delta * x.delta[:, index, None, None]
+                blocks[key] = blocks[key] + block if key in blocks else block
+                first = key[1]
+        return torch.cat([blocks[key] for key in sorted(blocks)], dim=1)
+
+    def select(self, keep: Tensor) -> "Span":
+        """The problems at these indices (without their d-sized parts: for use inside a solver's loop)."""
+        components = tuple(
+            replace(
+                c,
+                features=c.features[keep] if c.gram is None else c.features[:0],
+                gram=None if c.gram is None else c.gram[keep],
+                reference_dual=c.reference_dual[keep],
+                delta_dual=c.delta_dual[keep],
+            )
+            for c in self.components
+        )
+        per_problem = (
+            "labels sample_weight reference_logits weight_decay strength delta_delta delta_reference reference_reference"
+        )
+        chosen = {name: getattr(self, name)[keep] for name in per_problem.split()}
+        return replace(self, components=components, parts=(), **chosen)
+
+
+def to_span(problem: Problem) -> Span:
+    """Put a problem, batched (E, n, d) or single (n, d), into span coordinates."""
+    features = _batched(problem.features)
+    n, d = features.shape[-2:]
+    first_row, first_part = 0, 0
+    builders: list[_Builder] = []
+    for group in problem.groups:
+        rows = (first_row, first_row + group.start.shape[-2])
+        first_row = rows[1]
+        if group.basis is None:
+            if not builders or builders[-1].closed:
+                builders.append(_Builder(features, rows[0]))
+            builders[-1].add(group, group.start, group.reference, penalised=True)
+            continue
+        inside, outside = _Builder(features, rows[0], closed=True), _Builder(features, rows[0], closed=True)
+        basis = _batched(group.basis)
+        inside.features = (features @ basis) @ basis.mT
+        outside.features = features - inside.features
+        start_in, start_out = _split(_batched(group.start), basis)
+        reference_in, reference_out = (None, None) if group.reference is None else _split(_batched(group.reference), basis)
+        inside.add(group, start_in, reference_in, penalised=False)
+        outside.add(group, start_out, reference_out, penalised=True)
+        builders += [inside, outside]
+    components, parts = [], []
+    for builder in builders:
+        components.append(builder.component(first_part, use_gram=n < 2 * d))
+        first_part += len(builder.parts)
+        parts += builder.parts
+    batch = features.shape[0]
+    flat = [b for builder in builders for b in builder.penalties]
+    reference_logits = features.new_zeros((batch, first_row, n))
+    for component in components:
+        reference_logits[:, slice(*component.rows)] += component.logits(component.reference_dual)
+    return Span(
+        components=tuple(components),
+        parts=tuple(parts),
+        labels=_batched(problem.labels, 1),
+        sample_weight=_batched(problem.sample_weight, 1).to(features),
+        reference_logits=reference_logits,
+        weight_decay=_per_problem(problem.weight_decay, features),
+        strength=torch.stack([_per_problem(strength, features) for _, strength in flat], dim=-1),
+        is_norm=torch.tensor([penalty == "norm" for penalty, _ in flat], device=features.device),
+        delta_delta=_inner_products(parts, features, "delta", "delta"),
+        delta_reference=_inner_products(parts, features, "delta", "reference"),
+        reference_reference=_inner_products(parts, features, "reference", "reference"),
+    )
+
+
+class _Builder:
+    """Gathers the parts of one component."""
+
+    def __init__(self, features: Tensor, first_row: int, closed: bool = False) -> None:
+        self.features = features
+        self.first_row = first_row
+        self.closed = closed
+        self.counts: list[int] = []
+        self.parts: list[Part] = []
+        self.penalties: list[tuple[str, float | Tensor]] = []
+
+    def add(self, group: RowGroup, start: Tensor, reference: Tensor | None, *, penalised: bool) -> None:
+        start = _batched(start)
+        if reference is None:
+            delta = start
+        else:
+            delta = None if reference is group.start else start - _batched(reference)
+            reference = _batched(reference)
+        self.counts.append(start.shape[-2])
+        self.parts.append(Part(reference, delta))
+        held = penalised and group.penalty != "none"
+        self.penalties.append((group.penalty, group.strength) if held else ("none", 0.0))
+
+    def component(self, first_part: int, *, use_gram: bool) -> Component:
+        features = self.features
+        part_of_row = torch.repeat_interleave(torch.arange(len(self.counts)), torch.tensor(self.counts))
+        return Component(
+            rows=(self.first_row, self.first_row + sum(self.counts)),
+            parts=(first_part, first_part + len(self.counts)),
+            counts=tuple(self.counts),
+            features=features,
+            gram=features @ features.mT if use_gram else None,
+            part_of_row=part_of_row.to(features.device),
+            membership=torch.nn.functional.one_hot(part_of_row, len(self.counts)).to(features),
+            reference_dual=self._duals([p.reference for p in self.parts], use_gram),
+            delta_dual=self._duals([p.delta for p in self.parts], use_gram),
+        )
+
+    def _duals(self, vectors: list[Tensor | None], use_gram: bool) -> Tensor:
+        batch, n, d = self.features.shape
+        duals = []
+        for vector, count in zip(vectors, self.counts, strict=True):
+            if vector is None:
+                duals.append(self.features.new_zeros((batch, count, n if use_gram else d)))
+            else:
+                dual = vector @ self.features.mT if use_gram else vector
+                duals.append(dual.expand(batch, -1, -1))
+        return torch.cat(duals, dim=1)
+
+
+def _inner_products(parts: Iterable[Part], features: Tensor, first: str, second: str) -> Tensor:
+    """Inner products of two of the parts' vectors: (E, parts)."""
+    columns = []
+    for part in parts:
+        a, b = getattr(part, first), getattr(part, second)
+        if a is None or b is None:
+            columns.append(features.new_zeros(features.shape[0]))
+        else:
+            columns.append((a * b).sum((-2, -1)).expand(features.shape[0]))
+    return torch.stack(columns, dim=-1)
+
+
+def _split(rows: Tensor, basis: Tensor) -> tuple[Tensor, Tensor]:
+    inside = (rows @ basis) @ basis.mT
+    return inside, rows - inside
+
+
+def _batched(tensor: Tensor, dims: int = 2) -> Tensor:
+    return tensor if tensor.ndim > dims else tensor[None]
+
+
+def _per_problem(number: float | Tensor, features: Tensor) -> Tensor:
+    return torch.as_tensor(number, dtype=features.dtype, device=features.device).expand(features.shape[0])

@@ -1,0 +1,290 @@
+"""Both solvers against the naive loop on full weights, over a grid of cases and a hypothesis search."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import NaiveSession, naive_sgd
+from torch import Tensor
+
+from subspan.solve import Problem, RowGroup, SgdOptions, append_one, optimum, sgd
+from subspan.solve.objective import mean_weights
+from subspan.solve.optimum import subgradient_norm
+
+
+def make_session(
+    *,
+    seed: int = 0,
+    regularizer: str = "subspace",
+    memory: bool = False,
+    old_penalty: str = "norm",
+    new_classes: int = 3,
+    shots: tuple[int, ...] = (2,),
+    copies: int = 2,
+    d: int = 24,
+    base_classes: int = 8,
+    later: bool = False,
+    rank_deficient: bool = False,
+    dtype: torch.dtype = torch.float64,
+    weight_decay: float = 5e-4,
+    bias: bool = False,
+) -> NaiveSession:
+    """A random session. ``later`` makes it a later one: earlier novel rows exist and starts differ from references."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    base = normal(base_classes, d) * 0.3
+    if rank_deficient:
+        base = base - base.mean(0)
+    earlier = 4 if later else 0
+    labels, support = [], []
+    for k in range(new_classes):
+        count = shots[k % len(shots)] * copies
+        support.append(normal(1, d) + 0.5 * normal(count, d))
+        labels += [base_classes + earlier + k] * count
+    features, support_labels = torch.cat(support), torch.tensor(labels)
+    if memory:
+        features = torch.cat([features, normal(base_classes, d)])
+        support_labels = torch.cat([support_labels, torch.arange(base_classes)])
+    if bias:
+        features, base = append_one(features), torch.cat([base, normal(base_classes, 1)], dim=1)
+        d += 1
+    left, singular, _ = torch.linalg.svd(base.T, full_matrices=False)
+    basis = left[:, singular > 0.01 * singular[0]]
+    session = NaiveSession(
+        support=features,
+        support_labels=support_labels,
+        memory=normal(earlier * 2, d) if memory and later else None,
+        memory_labels=torch.arange(base_classes, base_classes + earlier).repeat(2) if memory and later else None,
+        base_start=base + 0.05 * normal(base_classes, d) if later else base,
+        base_reference=base,
+        novel_start=normal(earlier, d) * 0.3 if later else None,
+        novel_reference=normal(earlier, d) * 0.3 if later else None,
+        new_start=(torch.rand(new_classes, d, generator=generator, dtype=torch.float64) * 2 - 1) / d**0.5,
+        regularizer=regularizer,
+        projector=basis @ basis.T,
+        target=normal(new_classes, d) * 0.2,
+        gamma={"none": 0.0, "subspace": 1.0, "target": 0.2}[regularizer],
+        old_penalty=old_penalty,
+        weight_decay=weight_decay,
+    )
+    for name, value in vars(session).items():
+        if isinstance(value, Tensor) and value.is_floating_point():
+            setattr(session, name, value.to(dtype))
+    return session
+
+
+def make_problem(session: NaiveSession) -> Problem:
+    """The same session as the package states it."""
+    s = session
+    strength = {"penalty": s.old_penalty}
+    groups = [RowGroup(s.base_start, s.base_reference, strength=s.beta_base, **strength)]
+    if s.novel_start is not None:
+        groups.append(RowGroup(s.novel_start, s.novel_reference, strength=s.beta_novel, **strength))
+    if s.regularizer == "none":
+        groups.append(RowGroup(s.new_start))
+    elif s.regularizer == "target":
+        groups.append(RowGroup(s.new_start, s.target, "squared", s.gamma))
+    else:
+        values, vectors = torch.linalg.eigh(s.projector.double())
+        basis = vectors[:, values > 0.5].to(s.new_start)
+        groups.append(RowGroup(s.new_start, None, "squared", s.gamma, basis))
+    features, labels = s.support, s.support_labels
+    if s.memory is not None:
+        features, labels = torch.cat([features, s.memory]), torch.cat([labels, s.memory_labels])
+    weights = mean_weights(len(s.support), len(features) - len(s.support), features)
+    return Problem(features, labels, weights, groups, s.weight_decay)
+
+
+def difference(ours: Tensor, theirs: Tensor) -> float:
+    return float((ours - theirs).norm() / theirs.norm())
+
+
+GRID = [
+    pytest.param(dict(regularizer=r, memory=m, old_penalty=p, later=later), id=f"{r}-{'M' if m else 'noM'}-{p}-{later}")
+    for r in ("none", "subspace", "target")
+    for m in (False, True)
+    for p in ("norm", "squared")
+    for later in (False, True)
+]
+SHAPES = [
+    pytest.param(dict(new_classes=1, shots=(1,), copies=1), id="one-class-one-example"),
+    pytest.param(dict(new_classes=7, shots=(5,), copies=1), id="seven-ways-five-shots"),
+    pytest.param(dict(shots=(1, 4, 2)), id="unequal-shots"),
+    pytest.param(dict(d=6, shots=(5,), memory=True), id="n-above-2d"),
+    pytest.param(dict(d=6, base_classes=9), id="base-classes-above-d"),
+    pytest.param(dict(rank_deficient=True), id="rank-deficient"),
+    pytest.param(dict(bias=True, later=True), id="bias"),
+    pytest.param(dict(d=80), id="n-far-below-d"),
+]
+
+
+@pytest.mark.parametrize("case", GRID + SHAPES)
+def test_sgd_takes_the_naive_loops_steps(case):
+    session = make_session(**case)
+    rows, steps = naive_sgd(session, max_steps=300)
+    solution = sgd(make_problem(session), SgdOptions(max_steps=300))
+    assert int(solution.steps) == steps
+    assert difference(solution.rows, rows) < 1e-9
+
+
+@pytest.mark.parametrize("case", GRID + SHAPES)
+def test_sgd_in_float32_stays_with_the_naive_loop(case):
+    session = make_session(**case, dtype=torch.float32)
+    rows, _ = naive_sgd(session, fixed_steps=300)
+    solution = sgd(make_problem(session), SgdOptions(max_steps=300, patience=10**6))
+    assert difference(solution.rows, rows) < 1e-4
+
+
+CASES = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 10**6),
+        "regularizer": st.sampled_from(["none", "subspace", "target"]),
+        "memory": st.booleans(),
+        "old_penalty": st.sampled_from(["norm", "squared"]),
+        "new_classes": st.integers(1, 7),
+        "shots": st.lists(st.integers(1, 5), min_size=1, max_size=7).map(tuple),
+        "copies": st.integers(1, 3),
+        "d": st.integers(3, 60),
+        "base_classes": st.integers(2, 12),
+        "later": st.booleans(),
+        "rank_deficient": st.booleans(),
+        "bias": st.booleans(),
+    }
+)
+
+
+@given(CASES)
+@settings(max_examples=60)
+def test_sgd_agrees_wherever_one_looks(case):
+    session = make_session(**case)
+    rows, steps = naive_sgd(session, max_steps=80, tolerance=1e-3)
+    solution = sgd(make_problem(session), SgdOptions(max_steps=80, tolerance=1e-3))
+    assert int(solution.steps) == steps
+    assert difference(solution.rows, rows) < 1e-9
+
+
+def stack(problems: list[Problem]) -> Problem:
+    """Problems of one shape as one batch."""
+    groups = []
+    for members in zip(*(p.groups for p in problems), strict=True):
+        first = members[0]
+        groups.append(
+            RowGroup(
+                torch.stack([g.start for g in members]),
+                None if first.reference is None else torch.stack([g.reference for g in members]),
+                first.penalty,
+                torch.tensor([float(g.strength) for g in members], dtype=torch.float64),
+                None if first.basis is None else torch.stack([g.basis for g in members]),
+            )
+        )
+    return Problem(
+        torch.stack([p.features for p in problems]),
+        torch.stack([p.labels for p in problems]),
+        torch.stack([p.sample_weight for p in problems]),
+        groups,
+        torch.tensor([float(p.weight_decay) for p in problems], dtype=torch.float64),
+    )
+
+
+@pytest.mark.parametrize("regularizer", ["none", "subspace", "target"])
+@pytest.mark.parametrize("solver", [sgd, optimum])
+def test_a_batch_is_its_problems_one_by_one(regularizer, solver):
+    sessions = [make_session(seed=seed, regularizer=regularizer, later=True) for seed in range(5)]
+    for i, session in enumerate(sessions):  # hyper-parameters differ within the batch
+        session.weight_decay, session.beta_base, session.gamma = 10.0 ** -(i + 1), 0.1 * i, session.gamma * (i + 1)
+    problems = [make_problem(session) for session in sessions]
+    batch = solver(stack(problems))
+    for i, problem in enumerate(problems):
+        single = solver(problem)
+        assert difference(batch.rows[i], single.rows) < (1e-9 if solver is sgd else 1e-6)
+        if solver is sgd:
+            assert int(batch.steps[i]) == int(single.steps)
+    assert solver is optimum or len(set(batch.steps.tolist())) > 1, "the problems must stop at different steps"
+
+
+def test_padding_rows_of_weight_zero_change_nothing():
+    problem = make_problem(make_session(memory=True, later=True))
+    padded = Problem(
+        torch.cat([problem.features, torch.randn(5, problem.features.shape[1], dtype=torch.float64)]),
+        torch.cat([problem.labels, torch.zeros(5, dtype=torch.int64)]),
+        torch.cat([problem.sample_weight, torch.zeros(5, dtype=torch.float64)]),
+        problem.groups,
+        problem.weight_decay,
+    )
+    assert difference(sgd(padded).rows, sgd(problem).rows) < 1e-12
+
+
+def minimal_subgradient(session: NaiveSession, rows: Tensor) -> float:
+    """By autograd on full weights; a norm group at exactly zero change may choose within its ball."""
+    counts = [len(r) for r in (session.base_start, session.novel_start, session.new_start) if r is not None]
+    leaves = [r.clone().requires_grad_() for r in rows.split(counts)]
+    gradients = torch.autograd.grad(session.evaluate(leaves, session.objective), leaves)
+    references, betas = [session.base_reference, session.novel_reference], [session.beta_base, session.beta_novel]
+    total = 0.0
+    for i, gradient in enumerate(gradients):
+        length = float(gradient.norm())
+        at_corner = (
+            i < len(counts) - 1 and session.old_penalty == "norm" and bool((leaves[i] == references[i]).all())
+        )
+        total += max(0.0, length - betas[i]) ** 2 if at_corner else length**2
+    return total**0.5
+
+
+@pytest.mark.parametrize("case", GRID + SHAPES)
+def test_optimum_is_the_minimum(case):
+    session = make_session(**case)
+    start = torch.cat([r.detach() for r in session.start()])
+    found = optimum(make_problem(session))
+    assert minimal_subgradient(session, found.rows) < 1e-6 * minimal_subgradient(session, start)
+    assert float(found.loss) <= float(optimum(make_problem(session)).loss)
+    assert torch.isclose(subgradient_norm(make_problem(session)), torch.tensor(minimal_subgradient(session, start)).double())
+
+
+@given(CASES)
+@settings(max_examples=25)
+def test_optimum_is_the_minimum_wherever_one_looks(case):
+    session = make_session(**case)
+    start = torch.cat([r.detach() for r in session.start()])
+    assert minimal_subgradient(session, optimum(make_problem(session)).rows) < 1e-6 * minimal_subgradient(session, start)
+
+
+def test_optimum_does_not_depend_on_the_start_and_sgd_arrives_there():
+    session = make_session(regularizer="target", old_penalty="squared", later=True, weight_decay=0.1)
+    found = optimum(make_problem(session))
+    rows, _ = naive_sgd(session, lr=0.05, fixed_steps=4000)
+    assert difference(found.rows, rows) < 1e-7
+    session.new_start = session.new_start * 5
+    assert difference(optimum(make_problem(session)).rows, found.rows) < 1e-8
+
+
+def test_strong_norm_penalty_keeps_old_rows_exactly():
+    session = make_session(old_penalty="norm")
+    session.beta_base = 50.0
+    found = optimum(make_problem(session))
+    assert torch.equal(found.rows[: len(session.base_start)], session.base_reference)
+
+
+@pytest.mark.parametrize("shots", [1, 5])
+def test_no_minimum_is_refused(shots):
+    separable = make_session(regularizer="none", weight_decay=0.0, shots=(shots,), d=60)
+    with pytest.raises(ValueError, match="with weight decay 0 and separable data no minimum exists"):
+        optimum(make_problem(separable))
+
+
+def test_a_minimum_without_weight_decay_is_found_on_mixed_data():
+    session = make_session(regularizer="none", weight_decay=0.0, d=2, base_classes=3, shots=(5,), copies=3, old_penalty="squared")
+    session.support = torch.randn(session.support.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    start = torch.cat([r.detach() for r in session.start()])
+    found = optimum(make_problem(session))
+    assert minimal_subgradient(session, found.rows) < 1e-6 * minimal_subgradient(session, start)
+
+
+def test_errors_state_rule_and_value():
+    row = torch.zeros(2, 3)
+    with pytest.raises(ValueError, match="strength must not be negative; got -1"):
+        RowGroup(row, strength=-1.0)
+    with pytest.raises(ValueError, match="penalty must be one of none, norm, squared; got 'l1'"):
+        RowGroup(row, penalty="l1")  # type: ignore[arg-type]
