@@ -31,7 +31,7 @@ lint: $(DEV) ## style, format, types, import contract
 
 docs: $(DEV) ## build the manual into site/
 	@echo "== manual"
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## remove what the other targets made, the environment included
 	rm -rf $(VENV) site report build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
