@@ -1,8 +1,9 @@
 """Augmentation of whole batches on the device: gather, crop, jitter, flip, turn, mix; no host synchronisation.
 
-Every number is hashed from (seed, step, place in the global batch), so that a batch is the same after a resume, on every
-device and however many processes share it (CutMix alone pairs images within one process). Order of operations as in the
-released code: crop with black padding, colour jitter (brightness, contrast, saturation in random order per image), flip.
+Every number is hashed from (seed, step, place in the global batch), so that a batch is the same after a resume, on
+every device and however many processes share it (CutMix alone pairs images within one process). Order of operations as
+in the released code: crop with black padding, colour jitter (brightness, contrast, saturation in random order per
+image), flip.
 """
 
 import torch
@@ -12,15 +13,14 @@ from subspan.backbones.noise import fold, make_key, uniform
 from subspan.train.recipe import Recipe
 
 # One stream of random numbers per decision.
-_TOP, _LEFT, _FLIP, _ORDER, _FACTORS, _RESIZE, _AREA, _ASPECT, _TURN, _TURN_BY, _CUTMIX, _SHARE, _BOX, _PARTNER = range(
-    14
-)
+_TOP, _LEFT, _FLIP, _ORDER, _FACTORS, _RESIZE, _AREA, _ASPECT, _TURN, _TURN_BY = range(10)
+_CUTMIX, _SHARE, _BOX, _PARTNER = range(10, 14)
 _TURNS = 4
 _GRAY = (0.299, 0.587, 0.114)  # luma weights of Pillow's mode L
 
 
 class Augment(nn.Module):
-    """Index a store of uint8 images (N, h, w, 3) and give an augmented, normalised batch (b, 3, s, s), channels last."""
+    """Index a store of uint8 images (N, h, w, 3) and give an augmented, normalised batch (b, 3, s, s)."""
 
     mean: Tensor  # (3,)
     std: Tensor  # (3,)

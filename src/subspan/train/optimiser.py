@@ -37,7 +37,7 @@ class Sgd:
         for weight_decay, group in self._groups:
             if not group:
                 continue
-            parameters = [p for p, _ in group]
+            parameters: list[Tensor] = [p for p, _ in group]
             sgd(
                 parameters,
                 _gradients(parameters),

@@ -9,7 +9,7 @@ from subspan.train.recipe import Recipe
 
 
 def learning_rates(recipe: Recipe, steps_per_epoch: int) -> NDArray[np.float32]:
-    """Rates (epochs * steps_per_epoch,): constant between cuts, or half a cosine that would reach zero after the last step.
+    """Rates (epochs * steps_per_epoch,): constant between cuts, or half a cosine that reaches zero after the last step.
 
     >>> learning_rates(Recipe(epochs=3, cuts=(1, 2)), 1).tolist()
     [0.05000000074505806, 0.004999999888241291, 0.0005000000237487257]

@@ -61,10 +61,11 @@ class TrainStep:
         *,
         seed: int,
         device: torch.device,
-        share: Share = Share(),
+        share: Share | None = None,
         model: nn.Module | None = None,
         backward: Callable[[Tensor], None] | None = None,
     ) -> None:
+        share = share or Share()
         if recipe.batch_size % share.processes:
             raise ValueError(f"batch_size {recipe.batch_size} does not divide among {share.processes} processes")
         if len(rows) < recipe.batch_size:
@@ -136,7 +137,7 @@ class TrainStep:
         return state | {"step": self.step}
 
     def prepare(self, execution: Execution = "auto") -> None:
-        """Compile and capture as asked; ``auto`` captures on a GPU and runs plainly elsewhere. State is left untouched."""
+        """Compile and capture as asked; ``auto`` captures on a GPU and runs plainly elsewhere. The state is kept."""
         if execution == "auto":
             execution = "graph" if self.device.type == "cuda" else "eager"
         if execution == "graph" and self.device.type != "cuda":
@@ -177,12 +178,14 @@ class TrainStep:
         """Run a few steps outside any capture: compilation, choice of convolution algorithms, allocations."""
         self._order.copy_(torch.arange(len(self._order), device=self.device))
         if self.device.type != "cuda":
+            self.step.zero_()
             self._body()
             return
         side = torch.cuda.Stream(self.device)
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
             for _ in range(_WARMUP_STEPS):
+                self.step.zero_()  # a run may have fewer steps than this, or none left
                 self._body()
         torch.cuda.current_stream(self.device).wait_stream(side)
         torch.cuda.synchronize(self.device)
@@ -206,6 +209,11 @@ class TrainStep:
             else:
                 self._body()
             yield
+
+    @property
+    def rate(self) -> Tensor:
+        """The learning rate () of the last step."""
+        return self._rate
 
     def read_counters(self) -> tuple[float, float]:
         """Sum over steps of the mean loss, and images classified correctly, since last read; waits for the device."""

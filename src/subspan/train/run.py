@@ -1,0 +1,128 @@
+"""A run on disk: its settings, checkpoints and trained weights in one folder.
+
+run.json                 settings and, once trained, results
+log.csv, tensorboard/    one record per epoch
+checkpoint.safetensors   network, momentum and averages after some epoch; replaced in one step
+weights.safetensors      the trained network
+"""
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from subspan.backbones import Network
+from subspan.backbones.checkpoint import read_shards, read_tensors, write_shards, write_tensors
+from subspan.train.recipe import Recipe, build_network
+from subspan.train.step import TrainStep
+
+SETTINGS, LOG, BOARD, CHECKPOINT, WEIGHTS = (
+    "run.json",
+    "log.csv",
+    "tensorboard",
+    "checkpoint.safetensors",
+    "weights.safetensors",
+)
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What a run was asked to do; two runs with equal identity give the same weights on one kind of machine."""
+
+    recipe: Recipe
+    classes: int
+    seed: int
+    split: str = ""  # name, as on the command line
+    split_digest: str = ""
+    about: dict[str, Any] = field(default_factory=dict)  # versions, device: not part of the identity
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "recipe": self.recipe.to_dict(),
+            "classes": self.classes,
+            "seed": self.seed,
+            "split": self.split,
+            "split_digest": self.split_digest,
+            "about": self.about,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "RunSettings":
+        """The inverse of :meth:`to_dict`; other keys are left aside."""
+        names = ("classes", "seed", "split", "split_digest", "about")
+        return cls(Recipe.from_dict(values["recipe"]), **{name: values[name] for name in names})
+
+    def identity(self) -> dict[str, Any]:
+        """What must agree between a checkpoint and the run that resumes from it."""
+        return {
+            "recipe": self.recipe.digest(),
+            "classes": self.classes,
+            "seed": self.seed,
+            "split": self.split_digest,
+        }
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """Write JSON in one step."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def save_checkpoint(folder: Path, step: TrainStep, settings: RunSettings, epochs_done: int) -> None:
+    """Write the state after ``epochs_done`` epochs."""
+    meta = {"identity": settings.identity(), "epochs_done": epochs_done}
+    write_tensors(folder / CHECKPOINT, step.tensors(), meta)
+
+
+def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int:
+    """Restore the state in place and return the number of epochs done; 0 where there is no checkpoint yet."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return 0
+    tensors, meta = read_tensors(path)
+    for name, value in settings.identity().items():
+        if meta["identity"][name] != value:
+            raise ValueError(
+                f"{path} cannot be resumed: its {name} is {meta['identity'][name]!r}, asked for is {value!r}"
+            )
+    step.restore({name: tensor.to(step.device) for name, tensor in tensors.items()})
+    return int(meta["epochs_done"])
+
+
+def save_weights(folder: Path, step: TrainStep, settings: RunSettings) -> None:
+    """Write the trained network."""
+    write_tensors(folder / WEIGHTS, step.final_tensors(), {"settings": settings.to_dict()})
+
+
+def export_shards(folder: Path, out: Path, stem: str) -> list[Path]:
+    """Write the trained weights of a run in half precision as files under 16 MiB, for narrow channels."""
+    tensors, meta = read_tensors(folder / WEIGHTS)
+    return write_shards(out, stem, tensors, meta)
+
+
+def load_run(path: Path) -> tuple[Network, RunSettings]:
+    """The trained network of a run folder, a weights file or a folder of shards; on the CPU, in evaluation mode."""
+    whole = path / WEIGHTS if path.is_dir() else path
+    if whole.exists():
+        tensors, meta = read_tensors(whole)
+    else:
+        shards = sorted(path.glob("*-of-*.safetensors")) if path.is_dir() else []
+        if not shards:
+            raise FileNotFoundError(
+                f"no trained weights at {path}: neither {WEIGHTS} nor shards (NAME-01-of-04.safetensors)"
+            )
+        tensors, meta = read_shards(shards)
+    settings = RunSettings.from_dict(meta["settings"])
+    network = build_network(settings.recipe, settings.classes, settings.seed)
+    network.load_state_dict(
+        {
+            name: tensor.to(torch.get_default_dtype()) if tensor.is_floating_point() else tensor
+            for name, tensor in tensors.items()
+        }
+    )
+    return network.eval(), settings
