@@ -66,11 +66,11 @@ def _confusion(counts: tuple[int, ...], generator: np.random.Generator) -> np.nd
     return confusion
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def result() -> MakeResult:
     return make_result
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def weight_space() -> Callable[..., WeightSpace]:
     return make_weight_space

@@ -4,6 +4,7 @@ import base64
 import html
 import os
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from subspan.report.render import to_csv, to_html, to_latex, to_markdown
 from subspan.report.summary import mean_and_half_width, summarize
 from subspan.report.tables import Table, results_table
 
-_STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+_STYLE = resources.files("subspan.report").joinpath("page.css").read_text(encoding="utf-8")
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 

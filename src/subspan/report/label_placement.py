@@ -1,7 +1,7 @@
 """Places text labels beside points so that no two overlap: greedy, deterministic, on plain rectangles.
 
-Each label tries positions around its point on growing rings and takes the cheapest free one. Labels come in order of
-importance; one that finds no place is left out.
+Each label tries positions around its point on growing rings and takes the cheapest free one: near its point, off other
+lines, its own leader across no other label. Labels come in order of importance; one that finds no place is left out.
 """
 
 from dataclasses import dataclass
@@ -45,6 +45,7 @@ def place_labels(
         candidates, distances = _candidates(anchor, size, clearance, reach[number])
         candidate_boxes = np.concatenate([candidates, candidates + size], axis=1)  # (k, 4)
         padded = candidate_boxes + np.array([-1, -1, 1, 1]) * (clearance / 2)
+        leader = np.stack([np.broadcast_to(anchor, candidates.shape), _nearest(candidate_boxes, anchor)], axis=1)
         free = (
             (candidate_boxes[:, 0] >= frame.left)
             & (candidate_boxes[:, 1] >= frame.bottom)
@@ -52,12 +53,11 @@ def place_labels(
             & (candidate_boxes[:, 3] <= frame.top)
             & ~_overlap(padded, boxes).any(axis=1)
             & ~_contains(padded, points).any(axis=1)
+            & ~_crosses(boxes, leader).any(axis=0)
         )
         if not free.any():
             continue
-        leader = np.stack([np.broadcast_to(anchor, candidates.shape), _nearest(candidate_boxes, anchor)], axis=1)
-        crossed = _crosses(padded, ends).sum(axis=1) + _leader_hits(leader, boxes)
-        cost = np.where(free, distances + 4 * clearance * crossed, np.inf)
+        cost = np.where(free, distances + 4 * clearance * _crosses(padded, ends).sum(axis=1), np.inf)
         best = int(np.argmin(cost))
         corners[number] = candidates[best]
         boxes = np.concatenate([boxes, candidate_boxes[best : best + 1]])
@@ -96,11 +96,6 @@ def _crosses(boxes: FloatArray, segments: FloatArray) -> NDArray[np.bool_]:
     enter = np.minimum(low, high).max(axis=-1)
     leave = np.maximum(low, high).min(axis=-1)
     return np.maximum(enter, 0) <= np.minimum(leave, 1)
-
-
-def _leader_hits(leaders: FloatArray, boxes: FloatArray) -> NDArray[np.int64]:
-    """How many placed labels each candidate's leader ``(k, 2, 2)`` would cross: ``(k,)``."""
-    return _crosses(boxes, leaders).sum(axis=0)
 
 
 def _nearest(boxes: FloatArray, anchor: FloatArray) -> FloatArray:

@@ -202,7 +202,9 @@ def _html_column(column: Column) -> str:
 
 def _html_row(table: Table, row: Row, numbers: list[int]) -> str:
     first, *others = map(html.escape, row.headings)
-    cells = f'<th scope="row">{first}</th>' + "".join(f"<td>{heading}</td>" for heading in others)
+    # A long method name may break before an option.
+    breakable = re.sub(r"(?<=[:,])(?=\w)", "<wbr>", first)
+    cells = f'<th scope="row">{breakable}</th>' + "".join(f"<td>{heading}</td>" for heading in others)
     for number in numbers:
         cell, column = row.cells[number], table.columns[number]
         text = _number(cell.value, column)

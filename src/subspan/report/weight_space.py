@@ -48,8 +48,8 @@ def principal_plane(rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArra
 def weight_space_figure(space: WeightSpace, title: str = "") -> Figure:
     """Base rows black, novel rows red, targets green crosses, a thin line from each novel row to its target.
 
-    Labelled are all novel classes that find a place, their targets, and the base classes nearest to either; no two
-    labels overlap, and a label that stands off its point is tied to it by a line.
+    Labelled are the novel classes, their targets where they stand apart, and the base classes nearest to either, as far
+    as there is room: no two labels overlap, and one that stands off its point is tied to it by a line.
     """
     mean, plane, share = principal_plane(np.concatenate([space.base, space.novel]))
     base, novel, targets = ((rows - mean) @ plane.T for rows in (space.base, space.novel, space.targets))
@@ -59,7 +59,7 @@ def weight_space_figure(space: WeightSpace, title: str = "") -> Figure:
     for row, target in zip(novel, targets, strict=True):
         axes.plot(*np.stack([row, target]).T, color="0.55", linewidth=0.8, zorder=1)
     axes.scatter(*base.T, s=16, color=BLACK, zorder=3)
-    axes.scatter(*targets.T, s=44, color=GREEN, marker="x", linewidths=1.6, zorder=4)
+    axes.scatter(*targets.T, s=44, color=GREEN, marker="x", linewidths=1.6, zorder=6)
     axes.scatter(*novel.T, s=34, color=RED, marker="^", zorder=5)
     axes.set_xlabel(f"first principal component ({100 * share[0]:.0f} % of the variance)", fontsize=11)
     axes.set_ylabel(f"second ({100 * share[1]:.0f} %)", fontsize=11)
@@ -79,7 +79,12 @@ def _labels(space: WeightSpace, base: FloatArray, novel: FloatArray, targets: Fl
         distances = np.linalg.norm(base - point, axis=1)
         for number in np.argsort(distances)[:BASE_NEIGHBOURS]:
             near[int(number)] = min(near.get(int(number), np.inf), float(distances[number]))
-    targeted = [_Label(n, p, GREEN, 7.5, 24, "italic") for n, p in zip(space.novel_names, targets, strict=True)]
+    apart = 0.03 * np.ptp(np.concatenate([base, novel]), axis=0).max()  # a target on its row needs no name of its own
+    targeted = [
+        _Label(name, target, GREEN, 7.5, 24, "italic")
+        for name, row, target in zip(space.novel_names, novel, targets, strict=True)
+        if np.linalg.norm(target - row) > apart
+    ]
     closest = sorted(near, key=lambda number: near[number])
     return wanted + targeted + [_Label(space.base_names[i], base[i], BLACK, 8, 20) for i in closest]
 
@@ -125,7 +130,7 @@ def _font(label: _Label) -> dict[str, Any]:
         "style": label.style,
         "ha": "left",
         "va": "bottom",
-        "zorder": 6,
+        "zorder": 7,
     }
 
 
