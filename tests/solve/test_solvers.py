@@ -1,8 +1,11 @@
 """Both solvers against the naive loop on full weights, over a grid of cases and a hypothesis search."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from naive import NaiveSession, naive_sgd
 from torch import Tensor
@@ -27,6 +30,7 @@ def make_session(
     rank_deficient: bool = False,
     dtype: torch.dtype = torch.float64,
     weight_decay: float = 5e-4,
+    beta: float = 0.2,
     bias: bool = False,
 ) -> NaiveSession:
     """A random session. ``later`` makes it a later one: earlier novel rows exist and starts differ from references."""
@@ -67,6 +71,8 @@ def make_session(
         projector=basis @ basis.T,
         target=normal(new_classes, d) * 0.2,
         gamma={"none": 0.0, "subspace": 1.0, "target": 0.2}[regularizer],
+        beta_base=beta,
+        beta_novel=beta / 2,
         old_penalty=old_penalty,
         weight_decay=weight_decay,
     )
@@ -118,6 +124,8 @@ SHAPES = [
     pytest.param(dict(rank_deficient=True), id="rank-deficient"),
     pytest.param(dict(bias=True, later=True), id="bias"),
     pytest.param(dict(d=80), id="n-far-below-d"),
+    pytest.param(dict(beta=0.01, later=True), id="weak-norm-penalty"),
+    pytest.param(dict(beta=0.0, memory=True), id="no-old-penalty"),
 ]
 
 
@@ -152,8 +160,16 @@ CASES = st.fixed_dictionaries(
         "later": st.booleans(),
         "rank_deficient": st.booleans(),
         "bias": st.booleans(),
+        "beta": st.sampled_from([0.0, 0.001, 0.01, 0.2, 5.0]),
+        "weight_decay": st.sampled_from([5e-5, 5e-4, 5e-3, 0.1]),
     }
 )
+
+
+def shuffled(session: NaiveSession) -> NaiveSession:
+    """The same session with its examples in another order: the same numbers but for rounding."""
+    order = torch.randperm(len(session.support), generator=torch.Generator().manual_seed(0))
+    return replace(session, support=session.support[order], support_labels=session.support_labels[order])
 
 
 @given(CASES)
@@ -161,6 +177,8 @@ CASES = st.fixed_dictionaries(
 def test_sgd_agrees_wherever_one_looks(case):
     session = make_session(**case)
     rows, steps = naive_sgd(session, max_steps=80, tolerance=1e-3)
+    # Steps that jump over the corner of `norm` are chaotic: there the naive loop does not even agree with itself.
+    assume(difference(naive_sgd(shuffled(session), fixed_steps=steps)[0], rows) < 1e-12)
     solution = sgd(make_problem(session), SgdOptions(max_steps=80, tolerance=1e-3))
     assert int(solution.steps) == steps
     assert difference(solution.rows, rows) < 1e-9
@@ -190,17 +208,19 @@ def stack(problems: list[Problem]) -> Problem:
 
 
 @pytest.mark.parametrize("regularizer", ["none", "subspace", "target"])
-@pytest.mark.parametrize("solver", [sgd, optimum])
+@pytest.mark.parametrize("solver", [partial(sgd, options=SgdOptions(tolerance=3e-3)), optimum], ids=["sgd", "optimum"])
 def test_a_batch_is_its_problems_one_by_one(regularizer, solver):
-    sessions = [make_session(seed=seed, regularizer=regularizer, later=True) for seed in range(5)]
+    sessions = [
+        make_session(seed=seed, regularizer=regularizer, later=True, old_penalty="squared") for seed in range(5)
+    ]
     for i, session in enumerate(sessions):  # hyper-parameters differ within the batch
         session.weight_decay, session.beta_base, session.gamma = 10.0 ** -(i + 1), 0.1 * i, session.gamma * (i + 1)
     problems = [make_problem(session) for session in sessions]
     batch = solver(stack(problems))
     for i, problem in enumerate(problems):
         single = solver(problem)
-        assert difference(batch.rows[i], single.rows) < (1e-9 if solver is sgd else 1e-6)
-        if solver is sgd:
+        assert difference(batch.rows[i], single.rows) < (1e-6 if solver is optimum else 1e-9)
+        if solver is not optimum:
             assert int(batch.steps[i]) == int(single.steps)
     assert solver is optimum or len(set(batch.steps.tolist())) > 1, "the problems must stop at different steps"
 
@@ -226,9 +246,7 @@ def minimal_subgradient(session: NaiveSession, rows: Tensor) -> float:
     total = 0.0
     for i, gradient in enumerate(gradients):
         length = float(gradient.norm())
-        at_corner = (
-            i < len(counts) - 1 and session.old_penalty == "norm" and bool((leaves[i] == references[i]).all())
-        )
+        at_corner = i < len(counts) - 1 and session.old_penalty == "norm" and bool((leaves[i] == references[i]).all())
         total += max(0.0, length - betas[i]) ** 2 if at_corner else length**2
     return total**0.5
 
@@ -240,7 +258,9 @@ def test_optimum_is_the_minimum(case):
     found = optimum(make_problem(session))
     assert minimal_subgradient(session, found.rows) < 1e-6 * minimal_subgradient(session, start)
     assert float(found.loss) <= float(optimum(make_problem(session)).loss)
-    assert torch.isclose(subgradient_norm(make_problem(session)), torch.tensor(minimal_subgradient(session, start)).double())
+    assert torch.isclose(
+        subgradient_norm(make_problem(session)), torch.tensor(minimal_subgradient(session, start)).double()
+    )
 
 
 @given(CASES)
@@ -248,7 +268,9 @@ def test_optimum_is_the_minimum(case):
 def test_optimum_is_the_minimum_wherever_one_looks(case):
     session = make_session(**case)
     start = torch.cat([r.detach() for r in session.start()])
-    assert minimal_subgradient(session, optimum(make_problem(session)).rows) < 1e-6 * minimal_subgradient(session, start)
+    assert minimal_subgradient(session, optimum(make_problem(session)).rows) < 1e-6 * minimal_subgradient(
+        session, start
+    )
 
 
 def test_optimum_does_not_depend_on_the_start_and_sgd_arrives_there():
@@ -275,8 +297,12 @@ def test_no_minimum_is_refused(shots):
 
 
 def test_a_minimum_without_weight_decay_is_found_on_mixed_data():
-    session = make_session(regularizer="none", weight_decay=0.0, d=2, base_classes=3, shots=(5,), copies=3, old_penalty="squared")
-    session.support = torch.randn(session.support.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    session = make_session(
+        regularizer="none", weight_decay=0.0, d=2, base_classes=3, shots=(5,), copies=3, old_penalty="squared"
+    )
+    session.support = torch.randn(
+        session.support.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     start = torch.cat([r.detach() for r in session.start()])
     found = optimum(make_problem(session))
     assert minimal_subgradient(session, found.rows) < 1e-6 * minimal_subgradient(session, start)

@@ -114,10 +114,13 @@ class _Newton:
             if not bool(active.any()):
                 break
             self.steps += active
-            # A held part that wants to leave does so first, along its own steepest descent.
-            leaving = self.held & (shortfall > (0.01 * length[:, None]) ** 2) & active[:, None]
+            free, held = (torch.where(where, shortfall, 0) for where in (~self.held, self.held))
+            # Once the free parts are better than the held ones, those that want to leave do so, by themselves.
+            leaving = self.held & (held > 0) & (held.sum(-1) > free.sum(-1))[:, None] & active[:, None]
             self.held &= ~leaving
-            direction = self._direction(point, leaving, length)
+            direction = self._direction(point, length, active & ~leaving.any(-1))
+            if bool(leaving.any()):
+                direction.add_(self._departure(point, leaving), torch.ones_like(length))
             moved = self._line_search(point, direction, active)
             stalled = torch.where(moved | ~active, torch.zeros_like(stalled), stalled + 1)
         return self
@@ -143,12 +146,15 @@ class _Newton:
 
     def _masked(self, x: Coordinates, keep: Tensor) -> Coordinates:
         """x with the parts outside the mask (E, parts) set to zero."""
-        keep = keep.to(x.delta)
-        frames = [c.spread(keep[:, slice(*c.parts)]) * b for c, b in zip(self.span.components, x.frame, strict=True)]
-        return Coordinates(x.delta * keep, x.reference * keep, frames)
+        return self._scaled(x, keep.to(x.delta))
 
-    def _curvature(self, point: _Point, leaving: Tensor, v: Coordinates, scalar: list[Tensor], duals: list[Tensor]) -> Coordinates:
-        """The Hessian times v, where v is zero on held parts."""
+    def _scaled(self, x: Coordinates, factor: Tensor) -> Coordinates:
+        """x times one factor per part (E, parts)."""
+        frames = [c.spread(factor[:, slice(*c.parts)]) * b for c, b in zip(self.span.components, x.frame, strict=True)]
+        return Coordinates(x.delta * factor, x.reference * factor, frames)
+
+    def _curvature(self, point: _Point, v: Coordinates, scalar: list[Tensor], duals: list[Tensor]) -> Coordinates:
+        """The Hessian times v, on the free parts."""
         span = self.span
         logits = span.logits(duals, of_change=True)
         weighted = point.probability * logits
@@ -163,23 +169,27 @@ class _Newton:
             parts = slice(*c.parts)
             frame = c.pull(by_logits[:, slice(*c.rows)]) + c.spread(hold[:, parts]) * v.frame[i]
             frames.append(frame - c.spread(radial[:, parts]) * point.x.frame[i])
-        result = Coordinates(
-            hold * v.delta - radial * point.x.delta, hold * v.reference - radial * point.x.reference, frames
+        delta, reference = (
+            hold * a - radial * b for a, b in ((v.delta, point.x.delta), (v.reference, point.x.reference))
         )
-        return self._masked(result, ~self.held)
+        return self._masked(Coordinates(delta, reference, frames), ~self.held)
 
-    def _direction(self, point: _Point, leaving: Tensor, length: Tensor) -> Coordinates:
+    def _departure(self, point: _Point, leaving: Tensor) -> Coordinates:
+        """From the corner along the minimal-norm subgradient, as far as the curvature there suggests."""
+        span = self.span
+        squares = span.inner(point.gradient, point.gradient, *span.duals(point.gradient)).clamp_min(0)
+        shrink = 1 - span.strength / squares.sqrt().clamp_min(torch.finfo(squares.dtype).tiny)
+        step = self._scaled(point.gradient, torch.where(leaving, -shrink, 0))
+        scalar, duals = span.duals(step)
+        curvature = span.inner(self._curvature(point, step, scalar, duals), step, scalar, duals).sum(-1)
+        length = span.inner(step, step, scalar, duals).sum(-1)
+        scale = torch.where(curvature > 0, length / curvature.clamp_min(torch.finfo(length.dtype).tiny), 1.0)
+        return self._scaled(step, scale[:, None].expand_as(squares))
+
+    def _direction(self, point: _Point, length: Tensor, active: Tensor) -> Coordinates:
         """Solve H p = -g on the free parts by conjugate gradients in the weight-space inner product."""
         span = self.span
-        gradient = self._masked(point.gradient, ~self.held)
-        # A part at its corner feels the norm's pull against its own gradient.
-        squares = span.inner(gradient, gradient, *span.duals(gradient)).clamp_min(0)
-        shrink = 1 - span.strength / squares.sqrt().clamp_min(torch.finfo(squares.dtype).tiny)
-        scale = torch.where(leaving, shrink.clamp_min(0), torch.ones_like(shrink))
-        residual = Coordinates(-gradient.delta * scale, -gradient.reference * scale, [])
-        residual.frame = [
-            -c.spread(scale[:, slice(*c.parts)]) * b for c, b in zip(span.components, gradient.frame, strict=True)
-        ]
+        residual = self._scaled(point.gradient, -(~self.held & active[:, None]).to(length))
         p = residual.map(torch.clone)
         solution = residual.map(torch.zeros_like)
         r_scalar, r_duals = span.duals(residual)
@@ -190,10 +200,10 @@ class _Newton:
         forcing = torch.minimum(torch.full_like(length, 0.1), (1 / relative.sqrt()).clamp_min(1e-10))
         goal = forcing**2 * rr
         for _ in range(self.max_conjugate):
-            running = (rr > goal) & (length > self.goal)
+            running = rr > goal
             if not bool(running.any()):
                 break
-            hp = self._curvature(point, leaving, p, p_scalar, p_duals)
+            hp = self._curvature(point, p, p_scalar, p_duals)
             php = span.inner(hp, p, p_scalar, p_duals).sum(-1)
             running &= php > 0
             step = torch.where(running, rr / php.clamp_min(torch.finfo(php.dtype).tiny), torch.zeros_like(rr))

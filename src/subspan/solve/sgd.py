@@ -65,7 +65,9 @@ def _descend(
     sync_every = SYNC_EVERY if device.type == "cuda" else 1
 
     def leave() -> None:
-        for whole, piece in zip([result.delta, result.reference, *result.frame], [x.delta, x.reference, *x.frame], strict=True):
+        for whole, piece in zip(
+            [result.delta, result.reference, *result.frame], [x.delta, x.reference, *x.frame], strict=True
+        ):
             whole[alive] = piece
         result_steps[alive], result_loss[alive] = steps, previous
 
@@ -108,7 +110,9 @@ def _gradient_step(span: Span, x: Coordinates, velocity: Coordinates, rate: Tens
     x.reference.addcmul_(velocity.reference, -rate[:, None])
     for i, component in enumerate(span.components):
         hold = component.spread((decay + pull)[:, slice(*component.parts)])
-        velocity.frame[i].mul_(momentum).add_(component.pull(gradient[:, slice(*component.rows)])).addcmul_(hold, x.frame[i])
+        velocity.frame[i].mul_(momentum).add_(component.pull(gradient[:, slice(*component.rows)])).addcmul_(
+            hold, x.frame[i]
+        )
         x.frame[i].addcmul_(velocity.frame[i], -rate[:, None, None])
     return cross_entropy + penalty.sum(-1)
 

@@ -178,9 +178,7 @@ class Span:
             )
             for c in self.components
         )
-        per_problem = (
-            "labels sample_weight reference_logits weight_decay strength delta_delta delta_reference reference_reference"
-        )
+        per_problem = "labels sample_weight reference_logits weight_decay strength delta_delta delta_reference reference_reference"
         chosen = {name: getattr(self, name)[keep] for name in per_problem.split()}
         return replace(self, components=components, parts=(), **chosen)
 
@@ -204,7 +202,9 @@ def to_span(problem: Problem) -> Span:
         inside.features = (features @ basis) @ basis.mT
         outside.features = features - inside.features
         start_in, start_out = _split(_batched(group.start), basis)
-        reference_in, reference_out = (None, None) if group.reference is None else _split(_batched(group.reference), basis)
+        reference_in, reference_out = (
+            (None, None) if group.reference is None else _split(_batched(group.reference), basis)
+        )
         inside.add(group, start_in, reference_in, penalised=False)
         outside.add(group, start_out, reference_out, penalised=True)
         builders += [inside, outside]
