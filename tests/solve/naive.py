@@ -68,8 +68,9 @@ def naive_sgd(
     """The paper's loop: torch.optim.SGD, the loss taken before each step, ten small changes end it."""
     rows = session.start()
     optimizer = torch.optim.SGD(rows, lr=lr, momentum=momentum, weight_decay=session.weight_decay)
-    previous, small, step = None, 0, 0
-    for step in range(1, (fixed_steps or max_steps) + 1):
+    previous, small, steps = None, 0, 0
+    for _ in range(fixed_steps or max_steps):
+        steps += 1
         optimizer.zero_grad()
         loss = session.evaluate(rows, session.loss)
         loss.backward()
@@ -79,4 +80,4 @@ def naive_sgd(
         optimizer.step()
         if fixed_steps is None and small == patience:
             break
-    return torch.cat([r.detach() for r in rows]), step
+    return torch.cat([r.detach() for r in rows]), steps

@@ -4,17 +4,18 @@ With the feature extractor frozen, only the rows eta_c of a linear layer move. A
 
     sum_i omega_i CE(eta f_i, y_i)  +  (w / 2) ||eta||^2  +  sum_g R_g(eta_g)
 
-The weights omega hold the two cross-entropy means: 1/n1 for support and base memory, 1/n2 for the memory of earlier novel
-classes. Every group of rows g (base, earlier novel, novel) is held by a penalty on its change x = eta - reference:
+The weights omega hold the two cross-entropy means: 1/n1 for support and base memory, 1/n2 for the memory of earlier
+novel classes. Every group of rows g (base, earlier novel, novel) is held by a penalty on its change
+x = eta - reference:
 
     ``none``      0
     ``squared``   strength * ||x||^2      Eq. 4; for novel rows Eq. 5 and Eq. 7
     ``norm``      strength * ||x||        the released code's form of Eq. 4: one Frobenius norm for the whole group
 
-With a ``basis`` the penalty sees only the part of x outside the span of the basis: reference zero and the basis of the base
-rows make it the subspace regularizer, whose target P eta moves with eta.
+With a ``basis`` the penalty sees only the part of x outside the span of the basis: reference zero and the basis of the
+base rows make it the subspace regularizer, whose target P eta moves with eta.
 
-A bias is the row's weight of a constant feature 1 (`append_one`): weight decay and penalties then see it like any weight.
+A bias is the row's weight of a constant feature 1 (`append_one`): weight decay and penalties see it like any weight.
 """
 
 from collections.abc import Sequence

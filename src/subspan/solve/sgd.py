@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -28,9 +29,9 @@ def sgd(
 ) -> Solution:
     """Minimise by gradient descent with momentum until the loss stands still.
 
-    The loss is taken before each step and leaves out weight decay. From the second step on it is compared with the step
-    before; ``patience`` consecutive changes below ``tolerance`` end the session, the last of these steps included. Every
-    problem of a batch stops by itself.
+    The loss is taken before each step and leaves out weight decay. From the second step on it is compared with the
+    step before; ``patience`` consecutive changes below ``tolerance`` end the session, the last of these steps
+    included. Every problem of a batch stops by itself.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def _descend(
                 leave()
                 keep = running.nonzero()[:, 0]
                 alive, span = alive[keep], span.select(keep)
-                x, velocity = x.map(lambda t: t[keep]), velocity.map(lambda t: t[keep])
+                x, velocity = x.map(partial(_pick, keep)), velocity.map(partial(_pick, keep))
                 steps, small, previous, rate, running = (t[keep] for t in (steps, small, previous, rate, running))
     leave()
     return result, result_steps, result_loss
@@ -115,6 +116,10 @@ def _gradient_step(span: Span, x: Coordinates, velocity: Coordinates, rate: Tens
         )
         x.frame[i].addcmul_(velocity.frame[i], -rate[:, None, None])
     return cross_entropy + penalty.sum(-1)
+
+
+def _pick(indices: Tensor, tensor: Tensor) -> Tensor:
+    return tensor[indices]
 
 
 def cross_entropy_and_gradient(span: Span, logits: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,21 +1,21 @@
 """Span coordinates: the same iterates as on full weights, with nothing of size d in the loop.
 
-Every gradient of a row is a combination of the n features, of the row itself and of its reference. So a row that starts at
-``start`` stays on
+Every gradient of a row is a combination of the n features, of the row itself and of its reference. So a row that starts
+at ``start`` stays on
 
     eta = reference + s * (start - reference) + u * reference + B F
 
-with s and u one number per part and B (rows, n). Written so, the change from the reference is s*delta + u*reference + B F
-with no subtraction of large numbers. A *part* is a group of rows, or its share inside or outside a basis: the two shares of
-a group under the subspace penalty are orthogonal and are decayed apart, so each has coordinates of its own.
+with s and u one number per part and B (rows, n). Written so, the change from the reference is s*delta + u*reference
++ B F with no subtraction of large numbers. A *part* is a group of rows, or its share inside or outside a basis: the two
+shares of a group under the subspace penalty are orthogonal and decay apart, so each has coordinates of its own.
 
 The *dual* of a vector is its products with the frame its B refers to. With the features as frame (n < 2d) the dual of a
-change is its logits, and one product B K with K = F F^T gives logits and norms alike. With more features than that, the frame is
-the identity and B holds plain weights.
+change is its logits, and one product B K with K = F F^T gives logits and norms alike. With more features than that, the
+frame is the identity and B holds plain weights.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -155,7 +155,7 @@ class Span:
         for component, frame in zip(self.components, x.frame, strict=True):
             change = frame if component.gram is None else frame @ component.features
             first = component.rows[0]
-            splits = torch.split(change, component.counts, dim=1)
+            splits = torch.split(change, list(component.counts), dim=1)
             for index, block in zip(range(*component.parts), splits, strict=True):
                 part, key = self.parts[index], (first, first + block.shape[1])
                 if part.reference is not None:
@@ -178,8 +178,10 @@ class Span:
             )
             for c in self.components
         )
-        per_problem = "labels sample_weight reference_logits weight_decay strength delta_delta delta_reference reference_reference"
-        chosen = {name: getattr(self, name)[keep] for name in per_problem.split()}
+        tensors = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("components", "parts", "is_norm")
+        }
+        chosen = {name: tensor[keep] for name, tensor in tensors.items()}
         return replace(self, components=components, parts=(), **chosen)
 
 
