@@ -27,7 +27,7 @@ TAKES = "all.pickle, miniImageNet_category_split_*.pickle, mini-imagenet-cache-*
 WHOLE = "all.pickle"
 SUFFIXES = (".pickle", ".pkl")
 NAME = re.compile(
-    r".*(?:split|cache|imagenet|cifar).*[-_](train(?:_phase_(?:train|val|test))?|val|test)", re.IGNORECASE
+    r".*(?:split|cache|imagenet|cifar).*?[-_](train(?:_phase_(?:train|val|test))?|val|test)", re.IGNORECASE
 )
 USUAL_PARTS = ("train", "val", "test")
 

@@ -10,6 +10,8 @@ import numpy as np
 from subspan.data.errors import DataError
 from subspan.data.imageset import ImageSet, IntArray
 
+_LAST_PARTS = {"val": 1, "test": 2}
+
 
 def generator(seed: int, purpose: str) -> np.random.Generator:
     """A generator of its own for each purpose, e.g. ``'classes'`` or ``'images of n01532829'``."""
@@ -32,10 +34,18 @@ def sorted_by_file(images: ImageSet, indices: Iterable[int]) -> IntArray:
 
 
 def shuffled_images(images: ImageSet, class_index: int, seed: int) -> IntArray:
-    """All images of one class, (m,), in a seeded order of their sorted file names."""
+    """All images of one class, (m,), in a seeded order of their sorted file names.
+
+    Images that the data itself keeps for validation or test come after all others, in this order: a cut from the
+    front takes them for training last.
+    """
     key = images.class_keys[class_index]
     ordered = sorted_by_file(images, images.indices_of(class_index))
-    return ordered[generator(seed, f"images of {key}").permutation(len(ordered))]
+    shuffled = ordered[generator(seed, f"images of {key}").permutation(len(ordered))]
+    if images.parts is None:
+        return shuffled
+    ranks = [_LAST_PARTS.get(images.parts[i], 0) for i in shuffled]
+    return shuffled[np.argsort(ranks, kind="stable")]
 
 
 def cut(indices: IntArray, counts: Sequence[int | None], what: str) -> list[IntArray]:

@@ -78,7 +78,7 @@ class FixedSessions:
             base_validation=joined(held_out),
             base_test=joined([test[key] for key in sessions[0]]),
             novel_support_pool=tuple(pools),
-            novel_test=tuple(np.sort(test[key]) for key in novel),
+            novel_test=tuple(test[key] for key in novel),
             class_keys=images.class_keys,
             files=images.files,
             listed_support=min((len(train[key]) for key in novel), default=0),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from subspan.data.errors import DataError
 from subspan.data.imageset import ImageSet, IntArray
 from subspan.data.splits.drawing import cut, joined, shuffled_classes, shuffled_images
@@ -18,7 +16,8 @@ class FolderSessions:
     """Base classes and sessions drawn by seed as fractions of what is there; the last session may have fewer ways.
 
     Every fraction rounds to the nearest count, at least 1 image for validation and test where its fraction is above 0.
-    A class with too few images is refused by name rather than dropped.
+    Where a class has images in folders named val or test, these take the place of the fraction: they never train, and
+    those of novel classes never support. A class with too few images is refused by name rather than dropped.
     """
 
     kind: ClassVar[str] = "folder"
@@ -60,7 +59,7 @@ class FolderSessions:
             base_validation=joined([validation for _, validation, _ in base_pieces]),
             base_test=joined([test for _, _, test in base_pieces]),
             novel_support_pool=tuple(pool for pool, _, _ in novel_pieces),
-            novel_test=tuple(np.sort(test) for _, _, test in novel_pieces),
+            novel_test=tuple(test for _, _, test in novel_pieces),
             class_keys=images.class_keys,
             files=images.files,
         )
@@ -78,7 +77,9 @@ class FolderSessions:
 
     def _cut(self, images: ImageSet, class_index: int, validation_fraction: float, least: int) -> list[IntArray]:
         shuffled = shuffled_images(images, class_index, self.seed)
-        validation, test = (_count(fraction, len(shuffled)) for fraction in (validation_fraction, self.test_fraction))
+        parts = [] if images.parts is None else [images.parts[i] for i in shuffled]
+        validation = parts.count("val") or _count(validation_fraction, len(shuffled))
+        test = parts.count("test") or _count(self.test_fraction, len(shuffled))
         what = f"class {images.class_keys[class_index]!r}"
         if len(shuffled) < least + validation + test:
             raise DataError(

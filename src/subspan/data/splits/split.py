@@ -20,10 +20,10 @@ Option = int | float | str | bool | None
 class Split:
     """Classes and image indices of one split of one :class:`ImageSet`.
 
-    Indices of images refer to the set the split was made from and are ascending in the ``base_*`` arrays. A class's
-    support pool is in drawing order: a protocol that fixes its support takes the first images of each pool, and the
-    first ``listed_support`` of them are the ones the published protocol lists (0: it lists none). Test images serve for
-    reporting only: choose on ``base_validation`` or on the development classes.
+    Indices of images refer to the set the split was made from and are ascending in the ``base_*`` arrays. Support pools
+    and test images of a novel class are in drawing order, which depends on seed and names only: a protocol that wants
+    fewer takes the first. The first ``listed_support`` of each pool are the ones the published protocol lists (0: it
+    lists none). Test images serve for reporting only: choose on ``base_validation`` or on the development classes.
 
     Two splits are compared by :meth:`digest`, not by ``==``.
     """
@@ -107,12 +107,12 @@ class Split:
             "base_validation": sorted(names(self.base_validation)),
             "base_test": sorted(names(self.base_test)),
             "extra_train": sorted(names(self.extra_train)),
-            # Pools are ordered, test images are not.
+            # In drawing order, of which protocols take the first.
             "listed_support": self.listed_support,
             "novel_support_pool": [names(pool) for pool in self.novel_support_pool],
-            "novel_test": [sorted(names(test)) for test in self.novel_test],
+            "novel_test": [names(test) for test in self.novel_test],
             "development_support_pool": [names(pool) for pool in self.development_support_pool],
-            "development_test": [sorted(names(test)) for test in self.development_test],
+            "development_test": [names(test) for test in self.development_test],
         }
         text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
