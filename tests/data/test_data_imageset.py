@@ -28,6 +28,10 @@ def test_of_classes_renumbers_in_the_order_given(tiny_set):
     assert few.files == images.files[:2] + images.files[4:]
 
 
+def test_repr_is_one_line(tiny_set):
+    assert repr(tiny_set(classes=3, per_class=2)) == "ImageSet(6 images 1x1, 3 classes, from None)"
+
+
 def test_indices_of_and_counts(tiny_set):
     images = tiny_set(classes=4, per_class=3, order_seed=1)
     for c in range(4):

@@ -160,6 +160,13 @@ def test_a_csv_that_lists_a_missing_image_is_named(tmp_path):
         read_images(tmp_path)
 
 
+def test_other_csvs_beside_class_folders_do_not_matter(tmp_path):
+    write_image(tmp_path / "cat" / "a00.png", 0, 0)
+    for part in ("train", "val", "test"):
+        (tmp_path / f"{part}.csv").write_text("path,species\nx,y\n")
+    assert read_images(tmp_path).class_names == ("cat",)
+
+
 def write_pickle(path: Path, record, protocol=2) -> Path:
     path.write_bytes(pickle.dumps(record, protocol))
     return path

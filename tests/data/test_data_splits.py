@@ -172,6 +172,7 @@ def test_a_split_refuses_shared_images_and_classes_with_two_roles(tiny_set):
 def test_training_classes_and_images_include_the_extra_ones(tiny_set):
     images = tiny_set()
     split = split_by_hand(images)
+    assert repr(split).startswith("Split('by hand', 2 base and 3 novel classes in 0 sessions, digest ")
     assert split.training_classes == (0, 1, 5, 6)
     assert set(images.labels[split.training_images].tolist()) == {0, 1, 5, 6}
     assert len(split.training_images) == 8 + 24

@@ -18,7 +18,7 @@ UInt8Array = NDArray[np.uint8]
 IntArray = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ImageSet:
     """Images of one size with their classes and stable names.
 
@@ -60,6 +60,10 @@ class ImageSet:
 
     def __len__(self) -> int:
         return len(self.files)
+
+    def __repr__(self) -> str:
+        height, width = self.size
+        return f"ImageSet({len(self)} images {width}x{height}, {len(self.class_names)} classes, from {self.source})"
 
     @property
     def size(self) -> tuple[int, int]:

@@ -17,8 +17,12 @@ PARTS = ("train", "val", "test")
 
 
 def recognise(path: Path) -> bool:
-    """Whether the folder holds the CSVs, itself or in ``splits/`` or ``split/``."""
-    return _csv_folder(path) is not None
+    """Whether the folder holds the CSVs, itself or in ``splits/`` or ``split/``, with the columns that are needed."""
+    folder = _csv_folder(path)
+    if folder is None:
+        return False
+    with (folder / "train.csv").open(encoding="utf-8", errors="replace") as file:
+        return {"filename", "label"} <= {column.strip() for column in file.readline().split(",")}
 
 
 def read(path: Path, options: ReadOptions) -> ImageSet:

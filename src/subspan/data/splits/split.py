@@ -16,7 +16,7 @@ from subspan.data.imageset import ImageSet, IntArray
 Option = int | float | str | bool | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """Classes and image indices of one split of one :class:`ImageSet`.
 
@@ -67,6 +67,12 @@ class Split:
         everything = np.concatenate(self._image_arrays())
         if len(np.unique(everything)) != len(everything):
             raise DataError("an image may serve one purpose only in a split")
+
+    def __repr__(self) -> str:
+        return (
+            f"Split({self.name!r}, {len(self.base_classes)} base and {len(self.novel_classes)} novel classes in "
+            f"{len(self.sessions)} sessions, digest {self.digest()[:12]})"
+        )
 
     def _image_arrays(self) -> list[IntArray]:
         extra = [] if self.extra_train is None else [self.extra_train]
