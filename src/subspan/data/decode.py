@@ -75,7 +75,7 @@ def decode_all(
 ) -> UInt8Array:
     """Images (n, height, width, 3) from their encoded bytes ``read(i)``, in threads: Pillow decodes outside the GIL.
 
-    With ``size=None`` all images must have the size of the first. A bad image ends the work with an error that names it.
+    With ``size=None`` all images must have the size of the first. A bad image ends the work; the error names it.
     """
 
     def one(index: int) -> UInt8Array:
