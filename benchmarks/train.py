@@ -1,0 +1,149 @@
+"""Steady-state training speed, recipe `paper`, random images: one model, and several at once in one process.
+
+Last measured: (to be filled: date, machine, torch, images/s for 1, 2 and 3 models, share of the GPU's bf16 rate).
+What limits it: (to be filled from the table of kernels below).
+
+    PYTHONPATH=src python3 benchmarks/train.py --models 1 2 3 --kernels
+
+A step is everything a training step does (gather, augment, forward, backward, update, count), replayed as a CUDA graph.
+"""
+
+import argparse
+import dataclasses
+import re
+import time
+from collections import defaultdict
+from contextlib import ExitStack
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch.utils.flop_counter import FlopCounterMode
+
+from subspan.train.device import find_device
+from subspan.train.recipe import Recipe, build_network, find_recipe
+from subspan.train.source import ResidentImages
+from subspan.train.step import TrainStep
+from subspan.train.trainer import chosen_convolutions
+
+CLASSES, IMAGES = 60, 30_000
+BF16_RATE = 790e12  # measured on the H200 for a large matrix product
+KINDS = {  # first match wins
+    "convolution and matrix product": r"conv|xmma|cutlass|gemm|nvjet|sm80_|sm90_|wgrad|dgrad|implicit|cudnn",
+    "fused elementwise and reductions": r"triton",
+    "SGD": r"multi_tensor|fused_sgd",
+}
+
+
+def flops_per_image(recipe: Recipe) -> float:
+    """Floating-point operations of forward and backward pass (twice the forward) of one image."""
+    backbone = build_network(recipe, CLASSES, 0).backbone.to("meta").eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        backbone(torch.zeros(1, 3, recipe.crop_size, recipe.crop_size, device="meta"))
+    return 3.0 * counter.get_total_flops()
+
+
+def make_step(recipe: Recipe, store: torch.Tensor, seed: int, execution: str) -> TrainStep:
+    """A prepared step on random labels."""
+    device = store.device
+    network = build_network(recipe, CLASSES, seed)
+    network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+    rows, labels = np.arange(len(store)), np.random.default_rng(seed).integers(0, CLASSES, len(store))
+    step = TrainStep(recipe, network, ResidentImages(store), rows, labels, CLASSES, seed=seed, device=device)
+    step.prepare(execution)  # pyright: ignore[reportArgumentType]
+    return step
+
+
+def run_steps(steps: list[TrainStep], streams: list[torch.cuda.Stream | None], count: int) -> float:
+    """Seconds for ``count`` steps of every model, the models taking turns on their streams."""
+    device = steps[0].device
+    epochs = [step.epoch(0) for step in steps]
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    start = time.perf_counter()
+    for i in range(count):
+        for epoch, stream in zip(epochs, streams, strict=True):
+            with torch.cuda.stream(stream) if stream is not None else ExitStack():
+                next(epoch)
+        if device.type == "cuda" and i % 64 == 63:
+            torch.cuda.synchronize(device)  # once per 64 steps, as often as the trainer waits
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - start
+
+
+def kernel_shares(step: TrainStep) -> dict[str, tuple[float, int]]:
+    """Milliseconds and kernels per step by kind, from the profiler over ten steps."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        run_steps([step], [None], 10)
+    totals: dict[str, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
+    for event in profiler.events() or []:
+        if event.device_type != torch.autograd.DeviceType.CUDA:
+            continue
+        kind = next((k for k, pattern in KINDS.items() if re.search(pattern, event.name, re.IGNORECASE)), "other")
+        spent, count = totals[kind]
+        totals[kind] = spent + event.device_time_total / 1e4, count + 1
+    return {kind: (spent, count // 10) for kind, (spent, count) in totals.items()}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=int, nargs="+", default=[1, 2, 3], help="how many at once")
+    parser.add_argument("--steps", type=int, default=400, help="timed steps per model")
+    parser.add_argument("--recipe", default="paper")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--execution", default="auto", help="graph, compiled or eager")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--images", type=int, default=IMAGES)
+    parser.add_argument("--width", type=float, default=1.0)
+    parser.add_argument("--kernels", action="store_true", help="also show where the time of a step goes")
+    given = parser.parse_args()
+    device = find_device(given.device)
+    recipe = dataclasses.replace(find_recipe(given.recipe), batch_size=given.batch, width=given.width)
+    pixels = np.random.default_rng(0).integers(0, 256, (given.images, 84, 84, 3), dtype=np.uint8)
+    store = torch.from_numpy(pixels).to(device)
+    work = flops_per_image(recipe)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    console = Console(width=110)
+    table = Table(title=f"{name}, torch {torch.__version__}, recipe {recipe.name}, batch {given.batch}")
+    for column in ("models", "execution", "images/s", "ms per step", "TFLOP/s", "of 790", "memory GB", "set-up s"):
+        table.add_column(column, justify="right")
+    steps: list[TrainStep] = []
+    with chosen_convolutions():
+        for count in sorted(given.models):
+            began = time.perf_counter()
+            while len(steps) < count:
+                steps.append(make_step(recipe, store, len(steps), given.execution))
+            set_up = time.perf_counter() - began
+            streams = [torch.cuda.Stream(device) if device.type == "cuda" else None for _ in steps]
+            run_steps(steps, streams, min(50, given.steps))
+            timed = min(given.steps, steps[0].steps_per_epoch)
+            rate = count * timed * given.batch / min(run_steps(steps, streams, timed) for _ in range(2))
+            memory = torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else 0.0
+            table.add_row(
+                str(count),
+                steps[0].execution,
+                f"{rate:,.0f}",
+                f"{1000 * count * given.batch / rate:.2f}",
+                f"{rate * work / 1e12:.0f}",
+                f"{rate * work / BF16_RATE:.0%}",
+                f"{memory:.1f}",
+                f"{set_up:.0f}",
+            )
+            console.print(f"{count} at once: {rate:,.0f} images/s, set-up {set_up:.0f} s", highlight=False)
+        console.print(table)
+        if given.kernels and device.type == "cuda":
+            kernels = Table(title="one model, milliseconds of kernels per step")
+            for column in ("kind", "ms", "kernels"):
+                kernels.add_column(column, justify="right")
+            for kind, (spent, number) in sorted(kernel_shares(steps[0]).items(), key=lambda pair: -pair[1][0]):
+                kernels.add_row(kind, f"{spent:.2f}", str(number))
+            console.print(kernels)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""``subspan train``, ``subspan extract`` and ``subspan pack``: from photographs to a feature file."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from subspan.backbones import Network
+from subspan.cli.flags import Values, with_flags
+from subspan.data import SPLITS, ImageSet, Split, parse_split, read_images
+from subspan.train.collect import Contents, collect
+from subspan.train.device import find_device
+from subspan.train.extract import Extractor, Viewing
+from subspan.train.pack import feature_set
+from subspan.train.recipe import RECIPES, Recipe, find_recipe
+from subspan.train.run import export_shards, load_run
+from subspan.train.trainer import Job, Outcome, Runtime, train
+
+DataOption = Annotated[Path, typer.Option("--data", help="images: zips or folders of classes, or another known format")]
+ListsOption = Annotated[Path | None, typer.Option("--lists", help="list file of a published split, if not beside data")]
+RunOption = Annotated[Path, typer.Option("--run", help="folder of a finished run")]
+SizeOption = Annotated[int, typer.Option("--image-size", help="side of the images in pixels")]
+DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N")]
+
+
+@with_flags(recipe=Recipe, runtime=Runtime)
+def train_command(
+    data: DataOption,
+    split: Annotated[list[str], typer.Option("--split", help=f"{', '.join(SPLITS)}; several are trained at once")],
+    recipe_name: Annotated[str, typer.Option("--recipe", help=f"one of {', '.join(RECIPES)}")] = "paper",
+    out: Annotated[Path | None, typer.Option("--out", help="folder of the run; one subfolder each for several")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="of weights, order and augmentation")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the folder's checkpoint")] = False,
+    lists: ListsOption = None,
+    validation: Annotated[int, typer.Option("--validation", help="images per base class to hold out, if not 0")] = 0,
+    image_size: SizeOption = 84,
+    export: Annotated[
+        Path | None, typer.Option("--export-shards", help="also write fp16 weights into a folder")
+    ] = None,
+    pack: Annotated[Path | None, typer.Option("--pack", help="also write int8 feature files into a folder")] = None,
+    *,
+    recipe: Values,
+    runtime: Values,
+) -> None:
+    """Train the base session of one or several splits.
+
+    Example: subspan train --data mini-imagenet --split random:1 --recipe paper --out runs/random-1
+    """
+    chosen = dataclasses.replace(find_recipe(recipe_name), **recipe)
+    images = read_images(data, size=image_size)
+    splits = [_make_split(images, name, lists, validation) for name in split]
+    base = out or Path("runs") / f"{recipe_name}-{'-'.join(_slug(name) for name in split)}"
+    folders = [base] if len(split) == 1 else [base / _slug(name) for name in split]
+    jobs = [Job.from_split(images, made, folder, seed) for made, folder in zip(splits, folders, strict=True)]
+    outcomes = train(images.images, jobs, chosen, Runtime(**runtime), resume=resume, about={"validation": validation})
+    for outcome, made in zip(outcomes, splits, strict=True):
+        folder = outcome.job.folder
+        _tell(outcome)
+        if export is not None:
+            export_shards(folder, export, folder.name)
+        if pack is not None:
+            device = str(outcome.step.device)
+            _pack(folder, images, made, device, Viewing(), Contents(), pack / f"{folder.name}.safetensors", "int8")
+
+
+@with_flags(contents=Contents, viewing=Viewing)
+def extract_command(
+    run: RunOption,
+    data: DataOption,
+    lists: ListsOption = None,
+    image_size: SizeOption = 84,
+    device: DeviceOption = "auto",
+    *,
+    contents: Values,
+    viewing: Values,
+) -> None:
+    """Compute the features of a run's split and keep them in the run's folder.
+
+    Example: subspan extract --run runs/random-1 --data mini-imagenet
+    """
+    images, split = _open(run, data, lists, image_size)
+    network, settings = load_run(run)
+    extractor = _extractor(run, images, device, Viewing(**viewing), network, settings.recipe)
+    collected = collect(extractor, images, split, Contents(**contents))
+    support = "x".join(map(str, collected.novel_support.shape[:3]))
+    Console().print(
+        f"{settings.split}: features of {collected.base_count.sum()} training images, "
+        f"{sum(map(len, collected.base_test))} base and {sum(map(len, collected.novel_test))} novel test images and "
+        f"{support} support copies in {run / 'features'}",
+        highlight=False,
+    )
+
+
+@with_flags(contents=Contents, viewing=Viewing)
+def pack_command(
+    run: RunOption,
+    data: DataOption,
+    out: Annotated[Path, typer.Option("--out", help="the feature file to write (.safetensors or .npz)")],
+    precision: Annotated[str, typer.Option("--precision", help="int8, fp16 or fp32 on disk")] = "int8",
+    lists: ListsOption = None,
+    image_size: SizeOption = 84,
+    device: DeviceOption = "auto",
+    *,
+    contents: Values,
+    viewing: Values,
+) -> None:
+    """Write the feature file of a run, which `subspan bench` reads; features already extracted are used again.
+
+    Example: subspan pack --run runs/random-1 --data mini-imagenet --out random-1.safetensors
+    """
+    images, split = _open(run, data, lists, image_size)
+    _pack(run, images, split, device, Viewing(**viewing), Contents(**contents), out, precision)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the three commands to an application."""
+    app.command("train")(train_command)
+    app.command("extract")(extract_command)
+    app.command("pack")(pack_command)
+
+
+def _open(run: Path, data: Path, lists: Path | None, image_size: int) -> tuple[ImageSet, Split]:
+    """The images and the split of a run."""
+    _, settings = load_run(run)
+    images = read_images(data, size=image_size)
+    return images, _make_split(images, settings.split, lists, int(settings.about.get("validation", 0)))
+
+
+def _extractor(
+    run: Path, images: ImageSet, device: str, viewing: Viewing, network: Network, recipe: Recipe
+) -> Extractor:
+    return Extractor(
+        network, recipe, images.images, device=find_device(device), cache=run / "features", viewing=viewing
+    )
+
+
+def _pack(
+    run: Path,
+    images: ImageSet,
+    split: Split,
+    device: str,
+    viewing: Viewing,
+    contents: Contents,
+    out: Path,
+    precision: str,
+) -> None:
+    network, settings = load_run(run)
+    extractor = _extractor(run, images, device, viewing, network, settings.recipe)
+    collected = collect(extractor, images, split, contents)
+    features = feature_set(collected, network, images, split, settings, contents, extractor.about)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    features.save(out, precision=precision)
+    accuracy, size = features.meta["session0_test"], out.stat().st_size / 1e6
+    Console().print(f"{out}: {size:.1f} MB, session 0 at {accuracy:.2f} %", highlight=False)
+
+
+def _make_split(images: ImageSet, name: str, lists: Path | None, validation: int) -> Split:
+    recipe = parse_split(name, lists)
+    if validation:
+        if not dataclasses.is_dataclass(recipe) or not hasattr(recipe, "validation"):
+            raise typer.BadParameter(f"split {name!r} cannot hold images out for validation")
+        recipe = dataclasses.replace(recipe, validation=validation)  # pyright: ignore[reportArgumentType]
+    return recipe.make(images)
+
+
+def _slug(name: str) -> str:
+    return name.replace(":", "-")
+
+
+def _tell(outcome: Outcome) -> None:
+    accuracies = {"validation": outcome.validation, "test": outcome.test}
+    shown = ", ".join(f"{what} {value:.2f} %" for what, value in accuracies.items() if value == value)
+    Console().print(
+        f"{outcome.job.name}: {shown}; {outcome.seconds:.1f} s, {outcome.images_per_second:,.0f} images/s "
+        f"({outcome.step.execution}); {outcome.job.folder}",
+        highlight=False,
+    )

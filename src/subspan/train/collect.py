@@ -1,0 +1,131 @@
+"""Which images of a split become features, and in what form: the contents of a feature file."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subspan.data import ImageSet, Split
+from subspan.train.extract import Extractor, FloatArray
+from subspan.train.seeds import derive_seed
+
+IntArray = NDArray[np.int64]
+
+# Where the user says nothing and the split lists no support images: what the paper's protocol needs, and some more.
+_SUPPORT_IMAGES, _NOVEL_TEST, _BASE_TEST = 10, 25, 1000
+_EPISODE_SUPPORT_IMAGES = 60
+
+
+def _option(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True)
+class Contents:
+    """How many images of each kind; None takes what suits the split.
+
+    A split that lists its support images (the fixed one) gives exactly those and all test images. A split with sessions
+    gives 10 support images and 25 test images a novel class and 1000 base test images; one without sessions (episodes
+    draw from it) 60 support images a class and all test images.
+    """
+
+    support_images: int | None = _option(None, "support images per novel class")
+    copies: int = _option(5, "augmented copies of each support image")
+    novel_test: int | None = _option(None, "test images per novel class; 0: all")
+    base_test: int | None = _option(None, "base test images in all; 0: all")
+    novel: Literal["novel", "development"] = _option("novel", "novel or development classes")
+    draw_seed: int = _option(0, "seed of copies, memory and base test images")
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """Features of one split by purpose; per-class lists where counts may differ."""
+
+    base_mean: FloatArray  # (C0, d): of all training images
+    base_scatter: FloatArray  # (d, d): sum over training images of the outer products of (feature - its class mean)
+    base_count: IntArray  # (C0,): training images
+    base_test: list[FloatArray]  # C0 arrays (t, d)
+    base_memory: FloatArray  # (C0, d): one training image a class
+    novel_test: list[FloatArray]  # C1 arrays (t, d)
+    novel_support: FloatArray  # (C1, images, copies, d)
+    base_classes: tuple[int, ...]
+    novel_classes: tuple[int, ...]
+
+
+def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Contents) -> Collected:
+    """Compute the features of a split's images."""
+    split.check_made_from(images)
+    development = contents.novel == "development"
+    novel = split.development_classes if development else split.novel_classes
+    pools = split.development_support_pool if development else split.novel_support_pool
+    tests = split.development_test if development else split.novel_test
+    if not novel:
+        raise ValueError(f"split {split.name!r} has no {contents.novel} classes")
+    support_images, novel_count, base_count = _counts(contents, split)
+    short = [images.class_keys[c] for c, pool in zip(novel, pools, strict=True) if len(pool) < support_images]
+    if short:
+        raise ValueError(f"{support_images} support images a class were asked for, class {short[0]!r} has fewer")
+
+    base_rows = [split.base_train[images.labels[split.base_train] == c] for c in split.base_classes]
+    train = extractor.plain(np.concatenate(base_rows))
+    cuts = np.cumsum([len(rows) for rows in base_rows])[:-1]
+    by_class = np.split(train.astype(np.float64), cuts)
+    means = np.stack([part.mean(0) for part in by_class])
+    centred = np.concatenate([part - mean for part, mean in zip(by_class, means, strict=True)])
+    generator = np.random.default_rng(derive_seed(contents.draw_seed, "memory"))
+    memory = np.stack([part[generator.integers(len(part))] for part in by_class])
+
+    support = np.stack([pool[:support_images] for pool in pools])  # (C1, images)
+    copies = extractor.copies(support.reshape(-1), contents.copies, derive_seed(contents.draw_seed, "copies"))
+    novel_rows = [test if novel_count == 0 else test[:novel_count] for test in _shuffled(tests, contents.draw_seed)]
+    return Collected(
+        base_mean=means.astype(np.float32),
+        base_scatter=(centred.T @ centred).astype(np.float32),
+        base_count=np.array([len(rows) for rows in base_rows]),
+        base_test=_per_class(extractor, balanced_rows(images, split, base_count, contents.draw_seed)),
+        base_memory=memory.astype(np.float32),
+        novel_test=_per_class(extractor, novel_rows),
+        novel_support=copies.reshape(*support.shape, contents.copies, -1),
+        base_classes=split.base_classes,
+        novel_classes=novel,
+    )
+
+
+def _counts(contents: Contents, split: Split) -> tuple[int, int, int]:
+    """Support images a class, test images a novel class (0: all), base test images (0: all)."""
+    if split.listed_support:
+        support, novel, base = split.listed_support, 0, 0
+    elif split.sessions and contents.novel == "novel":
+        support, novel, base = _SUPPORT_IMAGES, _NOVEL_TEST, _BASE_TEST
+    else:
+        support, novel, base = _EPISODE_SUPPORT_IMAGES, 0, 0
+    return (
+        support if contents.support_images is None else contents.support_images,
+        novel if contents.novel_test is None else contents.novel_test,
+        base if contents.base_test is None else contents.base_test,
+    )
+
+
+def balanced_rows(images: ImageSet, split: Split, count: int, seed: int) -> list[IntArray]:
+    """Base test images per class, C0 arrays: ``count`` in all, as even as the classes allow; 0 takes all."""
+    every = [split.base_test[images.labels[split.base_test] == c] for c in split.base_classes]
+    if count == 0 or count >= sum(len(rows) for rows in every):
+        return every
+    shuffled = _shuffled(every, seed)
+    order = np.random.default_rng(derive_seed(seed, "remainder")).permutation(len(every))
+    taken = np.zeros(len(every), dtype=np.int64)
+    while taken.sum() < count:  # one more image of every class that has one, in a random order of classes
+        for c in order:
+            if taken[c] < len(shuffled[c]) and taken.sum() < count:
+                taken[c] += 1
+    return [np.sort(rows[:n]) for rows, n in zip(shuffled, taken, strict=True)]
+
+
+def _shuffled(arrays: list[IntArray] | tuple[IntArray, ...], seed: int) -> list[IntArray]:
+    return [np.random.default_rng(derive_seed(seed, "test", i)).permutation(rows) for i, rows in enumerate(arrays)]
+
+
+def _per_class(extractor: Extractor, rows: list[IntArray]) -> list[FloatArray]:
+    cuts = np.cumsum([len(r) for r in rows])[:-1]
+    return np.split(extractor.plain(np.concatenate(rows)), cuts)

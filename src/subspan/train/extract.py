@@ -1,0 +1,167 @@
+"""Features of images with a trained network, in evaluation mode, cached by everything they depend on.
+
+The name of a cached array is a hash of the backbone's weights, of the pixels and of the way they are shown, so a
+changed input never meets a stale cache.
+"""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from subspan.backbones import Network
+from subspan.backbones.checkpoint import read_tensors, write_tensors
+from subspan.train.augment import Augment
+from subspan.train.evaluate import batches, evaluation_mode, normalised
+from subspan.train.recipe import Recipe
+
+FloatArray = NDArray[np.float32]
+Precision = Literal["fp32", "bf16"]
+
+_BATCH = 500
+_VERSION = 1  # of the way features are computed: raise it when that changes
+
+
+@dataclass(frozen=True)
+class Viewing:
+    """How the network looks at images when features are computed."""
+
+    precision: Precision = field(default="fp32", metadata={"help": "arithmetic of the network, fp32 or bf16"})
+    flip_average: bool = field(default=False, metadata={"help": "average features with those of the mirrored image"})
+
+    def __post_init__(self) -> None:
+        if self.precision not in get_args(Precision):
+            raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {self.precision!r}")
+
+
+class Extractor:
+    """Features of rows of one array of images.
+
+    Args:
+        network: trained; it is moved to ``device`` and put in evaluation mode while it works.
+        recipe: its normalisation, and its crop for augmented copies.
+        images: uint8 (n, h, w, 3).
+        cache: folder for computed features; None keeps nothing.
+        viewing: arithmetic (fp32 means a GPU's usual convolution arithmetic for it) and averaging.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        recipe: Recipe,
+        images: NDArray[np.uint8],
+        *,
+        device: torch.device,
+        cache: Path | None = None,
+        viewing: Viewing | None = None,
+    ) -> None:
+        self._network = network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        self._recipe, self._images, self._device = recipe, images, device
+        self._cache, self._viewing = cache, viewing or Viewing()
+        self._weights = weights_digest(network)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """How the features are computed, for the records."""
+        return {"viewing": dataclasses.asdict(self._viewing), "weights_digest": self._weights}
+
+    def plain(self, rows: NDArray[np.int64]) -> FloatArray:
+        """Features (n, d) of the images as they are."""
+        how = {"view": "plain"}
+        return self._cached(rows, how, lambda: self._run(rows, self._show_plain))
+
+    def copies(self, rows: NDArray[np.int64], count: int, seed: int) -> FloatArray:
+        """Features (n, count, d) of augmented copies: crop with padding and flip, no jitter; fixed by seed and row."""
+        if count < 1:
+            raise ValueError(f"at least one copy of an image is needed, got {count}")
+        recipe = dataclasses.replace(self._recipe, jitter=0.0, resized_share=0.0, rotation_share=0.0, cutmix=0.0)
+        how = {
+            "view": "copies",
+            "count": count,
+            "seed": seed,
+            "rows": hashlib.sha256(
+                np.ascontiguousarray(rows).tobytes()
+            ).hexdigest(),  # a copy's draw depends on the row
+            "crop": [recipe.crop_size, recipe.padding, recipe.flip],
+        }
+
+        def compute() -> FloatArray:
+            augment = Augment(recipe, 1, seed).to(self._device)
+
+            def show(copy: int, pixels: Tensor, chosen: Tensor) -> Tensor:
+                local = torch.arange(len(pixels), device=self._device)
+                step = torch.tensor(copy, device=self._device)
+                return augment(pixels, local, torch.zeros_like(local), step, chosen)[0]
+
+            every = [self._run(rows, lambda p, c, copy=copy: show(copy, p, c)) for copy in range(count)]
+            return np.stack(every, axis=1)
+
+        return self._cached(rows, how, compute)
+
+    def _show_plain(self, pixels: Tensor, _chosen: Tensor) -> Tensor:
+        return normalised(pixels, self._recipe.mean, self._recipe.std)
+
+    def _run(self, rows: NDArray[np.int64], show: Any) -> FloatArray:
+        parts: list[Tensor] = []
+        with (
+            evaluation_mode(self._network),
+            torch.autocast(self._device.type, torch.bfloat16, enabled=self._viewing.precision == "bf16"),
+        ):
+            start = 0
+            for pixels in batches(self._images, rows, self._device, _BATCH):
+                chosen = torch.from_numpy(rows[start : start + len(pixels)]).to(self._device)
+                inputs = show(pixels, chosen)
+                features = self._network.features(inputs).float()
+                if self._viewing.flip_average:
+                    features = (features + self._network.features(inputs.flip(3)).float()) / 2
+                parts.append(features.cpu())
+                start += len(pixels)
+        dim = self._network.head.weight.shape[1]
+        return torch.cat(parts).numpy() if parts else np.zeros((0, dim), dtype=np.float32)
+
+    def _cached(self, rows: NDArray[np.int64], how: dict[str, Any], compute: Any) -> FloatArray:
+        if self._cache is None:
+            return compute()
+        how = {
+            **how,
+            "version": _VERSION,
+            "weights": self._weights,
+            "pixels": pixels_digest(self._images, rows),
+            "mean": list(self._recipe.mean),
+            "std": list(self._recipe.std),
+            **dataclasses.asdict(self._viewing),
+        }
+        name = hashlib.sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()[:32]
+        path = self._cache / f"{name}.safetensors"
+        if path.exists():
+            return read_tensors(path)[0]["features"].numpy()
+        features = compute()
+        self._cache.mkdir(parents=True, exist_ok=True)
+        write_tensors(path, {"features": torch.from_numpy(features)}, how)
+        return features
+
+
+def weights_digest(network: Network) -> str:
+    """sha256 over names and values of the backbone's state; the head does not shape features."""
+    sha = hashlib.sha256()
+    for name, tensor in sorted(network.backbone.state_dict().items()):
+        if name.endswith("num_batches_tracked") or ".clock." in f".{name}":
+            continue  # counters, without effect in evaluation mode
+        sha.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        sha.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return sha.hexdigest()
+
+
+def pixels_digest(images: NDArray[np.uint8], rows: NDArray[np.int64]) -> str:
+    """sha256 over images[rows] in order."""
+    sha = hashlib.sha256(repr((images.shape[1:], len(rows))).encode())
+    for start in range(0, len(rows), _BATCH):
+        sha.update(np.ascontiguousarray(images[rows[start : start + _BATCH]]).data)
+    return sha.hexdigest()
