@@ -1,0 +1,51 @@
+"""Heads against the formulas."""
+
+import numpy as np
+import pytest
+import torch
+
+from subspan.backbones import Network, create_backbone, create_head
+
+
+def test_linear_head_has_no_bias_unless_asked() -> None:
+    head = create_head("linear", 6, 4)
+    assert [name for name, _ in head.named_parameters()] == ["weight"]
+    features = torch.rand(3, 6, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(head(features), features @ head.weight.T)
+    assert create_head("linear", 6, 4, bias=True).bias is not None
+
+
+def test_cosine_head_is_the_scaled_cosine() -> None:
+    head = create_head("cosine", 6, 4, scale=10.0)
+    features = torch.rand(3, 6, generator=torch.Generator().manual_seed(0))
+    f, w = features.numpy(), head.weight.detach().numpy()
+    cosines = (f @ w.T) / np.linalg.norm(f, axis=1)[:, None] / np.linalg.norm(w, axis=1)[None]
+    np.testing.assert_allclose(head(features).detach().numpy(), 10 * cosines, rtol=1e-5)
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_the_scale_is_learned_only_if_asked(learn: bool) -> None:
+    head = create_head("cosine", 6, 4, learn_scale=learn)
+    head(torch.ones(2, 6)).sum().backward()
+    assert (head.scale.grad is not None) is learn  # type: ignore[union-attr]
+    assert head.scale.item() == 16.0  # type: ignore[union-attr]
+
+
+def test_heads_compute_in_float32_under_autocast() -> None:
+    head = create_head("cosine", 6, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert head(torch.ones(2, 6, dtype=torch.bfloat16)).dtype == torch.float32
+
+
+def test_network_joins_backbone_and_head() -> None:
+    backbone = create_backbone("resnet12-tian", width=0.05, dropblock="none")
+    network = Network(backbone, create_head("linear", 32, 7)).eval()
+    images = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(network(images), network.head(network.features(images)))
+
+
+def test_errors_name_rule_and_value() -> None:
+    with pytest.raises(ValueError, match="head must be one of linear, cosine, got 'quadratic'"):
+        create_head("quadratic", 6, 4)
+    with pytest.raises(ValueError, match=r"must be positive, got -1\.0"):
+        create_head("cosine", 6, 4, scale=-1.0)

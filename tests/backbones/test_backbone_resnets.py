@@ -1,0 +1,103 @@
+"""Residual networks: parameter counts against hand computations, shapes, modes, seeds."""
+
+import pytest
+import torch
+from torch import nn
+
+from subspan.backbones import create_backbone, feature_dim, list_backbones, register_backbone
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+def tian_count(blocks: tuple[int, ...], *, se: bool) -> int:
+    """Convolutions without bias, two values per normalised channel, gates with bias."""
+    total, inputs = 0, 3
+    for count, outputs in zip(blocks, (64, 160, 320, 640), strict=True):
+        for place in range(count):
+            total += 9 * inputs * outputs + 2 * 9 * outputs**2 + 3 * 2 * outputs
+            if place == 0:
+                total += inputs * outputs + 2 * outputs
+            if se:
+                hidden = outputs // 4
+                total += 2 * outputs * hidden + hidden + outputs
+            inputs = outputs
+    return total
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("resnet12-tian", (1, 1, 1, 1)), ("resnet18-tian", (1, 1, 2, 2))])
+@pytest.mark.parametrize("se", [False, True])
+def test_networks_of_tian_have_the_parameters_counted_by_hand(name: str, blocks: tuple[int, ...], se: bool) -> None:
+    assert parameters(create_backbone(name, se=se)) == tian_count(blocks, se=se)
+
+
+def test_published_counts() -> None:
+    assert parameters(create_backbone("resnet12-tian")) == 12_424_320  # 12.4 M in Tian et al. and later papers
+    assert parameters(create_backbone("resnet18-he")) == 11_689_512 - 513_000  # torchvision's less its last layer
+
+
+@pytest.mark.parametrize(("name", "dim"), [("resnet12-tian", 640), ("resnet18-tian", 640), ("resnet18-he", 512)])
+def test_features_of_84_pixel_images(name: str, dim: int) -> None:
+    backbone = create_backbone(name).eval()
+    with torch.no_grad():
+        assert backbone(torch.zeros(1, 3, 84, 84)).shape == (1, dim)
+    assert feature_dim(backbone) == dim
+
+
+def test_maps_halve_at_each_stage() -> None:
+    backbone = create_backbone("resnet18-tian", width=0.05).eval()
+    seen: list[int] = []
+    for stage in range(1, 5):
+        stage_module = backbone.get_submodule(f"layer{stage}")
+        list(stage_module.children())[-1].register_forward_hook(lambda _m, _i, out: seen.append(out.shape[-1]))
+    backbone(torch.zeros(1, 3, 84, 84))
+    assert seen == [42, 21, 10, 5]
+
+
+def test_a_small_stem_keeps_larger_maps() -> None:
+    small = create_backbone("resnet18-he", width=0.05, stem="small")
+    assert small(torch.zeros(2, 3, 16, 16)).shape == (2, feature_dim(small))
+    with pytest.raises(ValueError, match="stem must be one of standard, small, got 'tiny'"):
+        create_backbone("resnet18-he", stem="tiny")
+
+
+def test_weights_are_a_function_of_the_seed_alone() -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    first = create_backbone("resnet12-tian", width=0.05, seed=3)
+    assert torch.equal(torch.get_rng_state(), before)
+    again, other = (create_backbone("resnet12-tian", width=0.05, seed=seed) for seed in (3, 4))
+    weight = "layer2.0.conv2.weight"
+    assert torch.equal(first.state_dict()[weight], again.state_dict()[weight])
+    assert not torch.equal(first.state_dict()[weight], other.state_dict()[weight])
+
+
+def test_convolutions_have_the_spread_of_fan_out() -> None:
+    weight = create_backbone("resnet12-tian").state_dict()["layer4.0.conv2.weight"]
+    assert weight.std().item() == pytest.approx((2 / (9 * 640)) ** 0.5, rel=0.01)
+
+
+def test_every_parameter_is_filled() -> None:
+    for name in list_backbones():
+        for key, value in create_backbone(name, width=0.05, se=True).state_dict().items():
+            assert torch.isfinite(value.float()).all(), key
+
+
+def test_without_batch_statistics_an_image_does_not_see_its_batch() -> None:
+    backbone = create_backbone("resnet12-tian", width=0.1, norm="group", dropblock="none").train()
+    images = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(backbone(images)[:1], backbone(images[:1]), rtol=1e-4, atol=1e-5)
+
+
+def test_any_module_is_a_backbone() -> None:
+    assert feature_dim(nn.Sequential(nn.Conv2d(3, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())) == 5
+    with pytest.raises(ValueError, match=r"to features \(n, d\), got shape \(1, 5, 82, 82\)"):
+        feature_dim(nn.Conv2d(3, 5, 3))
+
+
+def test_registry_names_what_it_knows() -> None:
+    with pytest.raises(ValueError, match="unknown backbone 'resnet99'; known are resnet12-tian"):
+        create_backbone("resnet99")
+    with pytest.raises(ValueError, match="'resnet12-tian' is registered already"):
+        register_backbone("resnet12-tian")(lambda generator: nn.Identity())
