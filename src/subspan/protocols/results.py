@@ -40,4 +40,7 @@ class MethodResult:
     novel_at_end: FloatArray  # (draws, sessions): accuracy on the same classes after the last session
     confusion: NDArray[np.int64] | None = None  # (sessions + 1, C, C) counts [true, predicted], summed over draws
     weight_space: WeightSpace | None = None
+    final_rows: FloatArray | None = None  # (draws, C, d)
+    predictions: tuple[NDArray[np.int64], ...] | None = None  # per session (draws, test items of the classes seen)
+    query_labels: NDArray[np.int64] | None = None  # (test items,): base first, then novel in class order
     notes: tuple[str, ...] = field(default=())

@@ -1,0 +1,243 @@
+"""The feature file: what a trained network says of a split, as arrays. Everything above this floor reads nothing else.
+
+Arrays, rectangular or, for unequal counts per class, flat with a ``NAME_labels`` array beside them:
+
+    base_weight    (C0, d)              rows of the head after session 0
+    base_bias      (C0,)                optional
+    base_mean      (C0, d)              class means of base training features
+    base_test      (C0, t, d)           or (N, d) with base_test_labels
+    novel_test     (C1, t, d)           or (N, d) with novel_test_labels
+    novel_support  (C1, images, k, d)   k augmented copies of each image; or (N, k, d) with novel_support_labels
+    base_memory    (C0, d)              one stored example per base class
+    base_names, novel_names, base_wnids, novel_wnids; embedding.NAME (C0 + C1, e), base classes first
+
+As safetensors (JSON header under the key ``subspan``) or npz, in float32, float16, or int8 with one scale per vector. A
+cosine head is read as unit rows and unit features times its scale, so that linear scores equal the trained ones.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+FORMAT = 1
+Precision = Literal["float32", "float16", "int8"]
+REQUIRED = ("base_weight", "base_test", "novel_test", "novel_support")
+OPTIONAL = ("base_bias", "base_mean", "base_memory")
+LISTS = ("base_names", "novel_names", "base_wnids", "novel_wnids")
+EMBEDDING = "embedding."
+LABELS, SCALE = "_labels", ".scale"
+
+Array = NDArray[Any]
+
+
+class FeatureFileError(ValueError):
+    """A feature file cannot be read, or lacks what it must have; the message names the file and the rule."""
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """Features of one split. Test and support items are flat, with labels counted from 0 within base or novel."""
+
+    base_weight: Array  # (C0, d)
+    base_test: Array  # (N, d)
+    base_test_labels: Array  # (N,)
+    novel_test: Array  # (M, d)
+    novel_test_labels: Array  # (M,)
+    novel_support: Array  # (S, copies, d)
+    novel_support_labels: Array  # (S,)
+    base_bias: Array | None = None  # (C0,)
+    base_mean: Array | None = None  # (C0, d)
+    base_memory: Array | None = None  # (C0, d)
+    base_names: tuple[str, ...] | None = None
+    novel_names: tuple[str, ...] | None = None
+    base_wnids: tuple[str, ...] | None = None
+    novel_wnids: tuple[str, ...] | None = None
+    embeddings: Mapping[str, Array] = field(default_factory=dict)  # name -> (C0 + C1, e)
+    head: Literal["linear", "cosine"] = "linear"
+    head_scale: float = 1.0
+    meta: Mapping[str, Any] = field(default_factory=dict)  # how it was made: split hash, recipe, commit
+
+    @property
+    def base_count(self) -> int:
+        return len(self.base_weight)
+
+    @property
+    def novel_count(self) -> int:
+        return int(self.novel_support_labels.max()) + 1
+
+    @property
+    def width(self) -> int:
+        return self.base_weight.shape[1]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of all classes, base first; wnids or numbers where there are no names."""
+        for base, novel in ((self.base_names, self.novel_names), (self.base_wnids, self.novel_wnids)):
+            if base is not None and novel is not None:
+                return base + novel
+        return tuple(f"class {i}" for i in range(self.base_count + self.novel_count))
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any], *, source: str = "the feature set") -> "FeatureSet":
+        """From arrays named as in the schema, rectangular or flat; other keys (head, head_scale, meta) as they are."""
+        for name in REQUIRED:
+            if name not in arrays:
+                raise FeatureFileError(f"{source} lacks the array '{name}'; the schema needs {', '.join(REQUIRED)}")
+        given: dict[str, Any] = {}
+        for name in REQUIRED + OPTIONAL:
+            if name in arrays:
+                array = np.asarray(arrays[name])
+                if not np.isfinite(array).all():
+                    raise FeatureFileError(f"the array '{name}' of {source} holds NaN or infinity")
+                given[name] = array
+        for name, dims in (("base_test", 3), ("novel_test", 3), ("novel_support", 4)):
+            if name + LABELS in arrays:
+                given[name + LABELS] = np.asarray(arrays[name + LABELS]).astype(np.int64)
+                dims -= 1
+            elif given[name].ndim == dims:
+                count, items = given[name].shape[:2]
+                given[name + LABELS] = np.repeat(np.arange(count), items)
+                given[name] = given[name].reshape(count * items, *given[name].shape[2:])
+                dims -= 1
+            if given[name].ndim != dims:
+                raise FeatureFileError(
+                    f"'{name}' of {source} has shape {given[name].shape}, which the schema does not know"
+                )
+            if len(given[name]) != len(given[name + LABELS]):
+                raise FeatureFileError(
+                    f"'{name}' of {source} has {len(given[name])} items but {len(given[name + LABELS])} labels"
+                )
+        width = given["base_weight"].shape[1]
+        for name in REQUIRED + OPTIONAL:
+            if name in given and name != "base_bias" and given[name].shape[-1] != width:
+                raise FeatureFileError(
+                    f"'{name}' of {source} has width {given[name].shape[-1]}, base_weight has {width}; they must agree"
+                )
+        for name in LISTS:
+            if arrays.get(name) is not None:
+                given[name] = tuple(str(item) for item in arrays[name])
+        classes = len(given["base_weight"]) + int(given["novel_support_labels"].max()) + 1
+        given["embeddings"] = {
+            key.removeprefix(EMBEDDING): np.asarray(value) for key, value in arrays.items() if key.startswith(EMBEDDING)
+        }
+        for name, vectors in given["embeddings"].items():
+            if vectors.ndim != 2 or len(vectors) != classes:
+                raise FeatureFileError(
+                    f"the embeddings '{name}' of {source} have shape {vectors.shape}; there are {classes} classes"
+                )
+        for name in ("head", "head_scale", "meta"):
+            if name in arrays:
+                given[name] = arrays[name]
+        return cls(**given)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "FeatureSet":
+        """Read a feature file, ``.safetensors`` or ``.npz``."""
+        path = Path(path)
+        if not path.exists():
+            raise FeatureFileError(f"there is no feature file '{path}'")
+        arrays = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
+        return cls.from_arrays(arrays, source=f"'{path}'")
+
+    def save(self, path: str | Path, precision: Precision = "float32") -> Path:
+        """Write a feature file as safetensors; int8 stores one scale per vector of the large arrays."""
+        path = Path(path)
+        if path.suffix != ".safetensors":
+            raise FeatureFileError(f"a feature file is written as .safetensors; got '{path}'")
+        arrays: dict[str, Array] = {}
+        for name in REQUIRED + OPTIONAL:
+            array = getattr(self, name)
+            if array is None:
+                continue
+            if name + LABELS not in type(self).__dataclass_fields__:
+                arrays[name] = np.asarray(array, np.float32)
+                continue
+            labels = getattr(self, name + LABELS)
+            if precision == "int8":
+                arrays[name], arrays[name + SCALE] = quantise(array)
+            else:
+                arrays[name] = np.asarray(array, precision)
+            arrays[name + LABELS] = labels.astype(np.int32)
+        for name, vectors in self.embeddings.items():
+            arrays[EMBEDDING + name] = np.asarray(vectors, np.float32 if precision == "float32" else np.float16)
+        header = {"format": FORMAT, "head": self.head, "head_scale": self.head_scale, "meta": dict(self.meta)}
+        header |= {name: getattr(self, name) for name in LISTS}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(path.name + ".tmp")
+        save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, temporary, {"subspan": json.dumps(header)})
+        temporary.replace(path)
+        return path
+
+    def for_linear_scores(self) -> "FeatureSet":
+        """The same features such that linear scores equal the trained head's: a cosine head becomes a linear one."""
+        if self.head == "linear":
+            return self
+        scaled = {
+            name: _unit(getattr(self, name)) * self.head_scale for name in ("base_test", "novel_test", "novel_support")
+        }
+        for name in ("base_mean", "base_memory"):
+            if getattr(self, name) is not None:
+                scaled[name] = _unit(getattr(self, name)) * self.head_scale
+        return replace(self, base_weight=_unit(self.base_weight), head="linear", head_scale=1.0, **scaled)
+
+
+def bundled() -> FeatureSet:
+    """The features that come with the package: one random split of miniImageNet, from our own base session."""
+    with resources.as_file(resources.files("subspan.bundle") / "mini-split1.safetensors") as path:
+        return FeatureSet.load(path)
+
+
+def quantise(array: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """An array (..., d) as int8 with one scale (...,) per vector.
+
+    >>> quantise(np.array([[0.5, -1.27]]))
+    (array([[  50, -127]], dtype=int8), array([0.01], dtype=float32))
+    """
+    array = np.asarray(array, np.float32)
+    scale = np.abs(array).max(-1, initial=0) / 127
+    safe = np.where(scale > 0, scale, 1)
+    return np.round(array / safe[..., None]).astype(np.int8), scale.astype(np.float32)
+
+
+def _unit(array: Array) -> Array:
+    return array / np.maximum(np.linalg.norm(array, axis=-1, keepdims=True), 1e-12)
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, KeyError) as error:
+        raise FeatureFileError(f"'{path}' is no readable npz file: {error}") from error
+    except Exception as error:  # zipfile and zlib raise their own kinds
+        raise FeatureFileError(f"'{path}' is damaged: {error}") from error
+
+
+def _read_safetensors(path: Path) -> dict[str, Any]:
+    try:
+        with safe_open(path, framework="np") as file:
+            arrays: dict[str, Any] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            text = (file.metadata() or {}).get("subspan")
+    except (SafetensorError, OSError) as error:
+        raise FeatureFileError(f"'{path}' is no readable safetensors file: {error}") from error
+    if text is None:
+        raise FeatureFileError(f"'{path}' is a safetensors file but no feature file: its header has no 'subspan' entry")
+    header = json.loads(text)
+    if header["format"] > FORMAT:
+        raise FeatureFileError(f"'{path}' has format {header['format']}; this version of Subspan reads up to {FORMAT}")
+    for name in [name for name in arrays if name.endswith(SCALE)]:
+        scale = arrays.pop(name)
+        target = name.removesuffix(SCALE)
+        arrays[target] = arrays[target].astype(np.float32) * scale[..., None]
+    for name, array in arrays.items():
+        if array.dtype == np.float16:
+            arrays[name] = array.astype(np.float32)
+    return arrays | {key: header[key] for key in (*LISTS, "head", "head_scale", "meta") if header.get(key) is not None}

@@ -1,0 +1,20 @@
+"""Methods: one file each. A method says how the rows of novel classes come about and how rows score a query."""
+
+from .base import BaseSession, Head, Memory, Method, Session, Update
+from .registry import create_method, list_methods, method_options, register, spec_of
+from .subspace import DegenerateSpanWarning
+
+__all__ = [
+    "BaseSession",
+    "DegenerateSpanWarning",
+    "Head",
+    "Memory",
+    "Method",
+    "Session",
+    "Update",
+    "create_method",
+    "list_methods",
+    "method_options",
+    "register",
+    "spec_of",
+]

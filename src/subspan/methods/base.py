@@ -1,0 +1,117 @@
+"""What every method is given and what it answers: the records of a session, and the class a method derives from.
+
+All row arrays may carry one leading batch dimension (draws, episodes), written ``(*batch, ...)``; what a batch shares
+has none.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class BaseSession:
+    """What a method may know of session 0."""
+
+    rows: Tensor  # (C0, d): as learned
+    means: Tensor | None = None  # (C0, d): class means of training features
+    embeddings: Tensor | None = None  # (C0, e): of class names or descriptions
+
+    @property
+    def center(self) -> Tensor | None:
+        """Mean of the base training features (d,), classes counted alike."""
+        return None if self.means is None else self.means.mean(0)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Stored examples of earlier classes."""
+
+    features: Tensor  # (*batch, m, d)
+    labels: Tensor  # (*batch, m): row of the class
+
+
+@dataclass(frozen=True)
+class Session:
+    """What arrives in one incremental session t > 0."""
+
+    support: Tensor  # (*batch, n, d)
+    labels: Tensor  # (*batch, n): row of the class
+    base_memory: Memory | None = None
+    novel_memory: Memory | None = None
+    embeddings: Tensor | None = None  # (K, e): of the classes this session learns, in the order of their rows
+    seeds: tuple[int, ...] = (0,)  # one per problem of the batch
+
+
+@dataclass(frozen=True)
+class Head:
+    """The rows before a session. ``learning`` are the rows the session is about: new ones, or known ones it extends."""
+
+    rows: Tensor  # (*batch, C, d), rows to be learned included; a new class has zeros
+    references: Tensor  # (*batch, C, d): base rows after session 0, others at the end of the session that learned them
+    base_count: int
+    learning: tuple[int, ...]
+    means: Tensor  # (*batch, C, d): mean support feature of the classes, NaN where unknown
+    new: bool = True  # False: the classes are known and get more examples
+
+
+@dataclass(frozen=True)
+class Update:
+    """The rows after a session."""
+
+    rows: Tensor  # (*batch, C, d)
+    steps: Tensor  # (*batch,): 0 without training
+    loss: Tensor | None = None
+
+
+def option(default, help: str):
+    """A method's option: a dataclass field with its default and the sentence that explains it."""
+    return field(default=default, metadata={"help": help})
+
+
+class Method(ABC):
+    """How the rows of novel classes come about, and how rows score a query.
+
+    A method is a frozen dataclass; its fields are its options.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    moving_targets: ClassVar[bool] = False  # targets follow their rows
+    uses_bias: ClassVar[bool] = True  # a bias, where the head has one, is the last weight of each row
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What of session 0 the method cannot do without: "embeddings", "means"."""
+        return frozenset()
+
+    def base_rows(self, base: BaseSession) -> Tensor:
+        """The rows (C0, d) of session 0."""
+        return base.rows
+
+    @abstractmethod
+    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
+        """Learn one session: the rows of its classes, and what becomes of the others."""
+
+    def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
+        """Scores (*batch, q, C) of queries (q, d) by rows (*batch, C, d); softmax over them gives probabilities."""
+        return queries @ rows.mT
+
+    def targets(self, base: BaseSession, rows: Tensor, embeddings: Tensor | None) -> Tensor | None:
+        """What novel rows (K, d) are pulled towards (K, d), or None."""
+        return None
+
+
+def class_means(support: Tensor, labels: Tensor, rows: tuple[int, ...]) -> Tensor:
+    """Mean support feature (*batch, K, d) of each class in ``rows``; support (*batch, n, d), labels (*batch, n).
+
+    >>> class_means(torch.tensor([[0.0, 2.0], [2.0, 2.0], [5.0, 5.0]]), torch.tensor([7, 7, 8]), (7, 8))
+    tensor([[1., 2.],
+            [5., 5.]])
+    """
+    chosen = torch.tensor(rows, device=labels.device)
+    member = (labels[..., None, :] == chosen[:, None]).to(support)  # (*batch, K, n)
+    return (member @ support) / member.sum(-1, keepdim=True)

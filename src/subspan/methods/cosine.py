@@ -1,0 +1,44 @@
+"""What the training-free methods share: a novel row is a function of its class's mean feature, cosines score."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .base import BaseSession, Head, Method, Session, Update, option
+
+
+@dataclass(frozen=True)
+class CosineMethod(Method):
+    """Rows of unit length, computed without training; scores are cosines times a scale."""
+
+    uses_bias = False
+    scale: float = option(16.0, "factor on the cosines before the softmax of predict_proba")
+
+    @abstractmethod
+    def row_of_mean(self, base: BaseSession, mean: Tensor) -> Tensor:
+        """The row (..., d) of a class from the mean (..., d) of its features."""
+
+    def center(self, base: BaseSession) -> Tensor | float:
+        """What is subtracted from a query (d,) before its cosine is taken."""
+        return 0.0
+
+    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
+        learned = self.row_of_mean(base, head.means[..., list(head.learning), :])
+        rows = head.rows.clone()
+        rows[..., list(head.learning), :] = learned
+        return Update(rows, torch.zeros(rows.shape[:-2], dtype=torch.int64, device=rows.device))
+
+    def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
+        return self.scale * unit(queries - self.center(base)) @ rows.mT
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Vectors (..., d) at length one; a zero vector stays zero.
+
+    >>> unit(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+    return torch.nn.functional.normalize(vectors, dim=-1)

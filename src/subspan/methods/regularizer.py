@@ -1,0 +1,111 @@
+"""What the regularizers share: old rows held by R_old, new rows learned by one of the two solvers.
+
+A regularizer differs from the others only in `novel_group`: the penalty R_new on the rows of the session.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..solve import Problem, RowGroup, SgdOptions, mean_weights, optimum, sgd
+from .base import BaseSession, Head, Memory, Method, Session, Update, option
+
+
+@dataclass(frozen=True)
+class Regularizer(Method):
+    """A linear layer fine-tuned on the support under R_old and a penalty on new rows (Eq. 3)."""
+
+    gamma: float = option(0.0, "strength of the pull on new rows (R_new)")
+    beta_base: float = option(0.2, "strength that holds base rows (R_old)")
+    beta_novel: float = option(0.1, "strength that holds the rows of earlier sessions (R_old)")
+    weight_decay: float = option(5e-4, "weight decay on all rows")
+    old_penalty: Literal["norm", "squared"] = option(
+        "norm", "R_old as the released code has it, or as the paper prints it"
+    )
+    solver: Literal["sgd", "optimum"] = option(
+        "sgd", "the paper's iterates, or the exact minimum of the same objective"
+    )
+    start: Literal["uniform", "zeros"] = option("uniform", "where new rows start")
+    learning_rate: float = option(0.002, "SGD's learning rate")
+    momentum: float = option(0.9, "SGD's momentum")
+    max_steps: int = option(1000, "SGD's steps at most")
+    tolerance: float = option(1e-4, "a change of the loss below this counts as small")
+    patience: int = option(10, "so many small changes in a row end a session")
+
+    def __post_init__(self) -> None:
+        for name in ("gamma", "beta_base", "beta_novel", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative; got {getattr(self, name)}")
+
+    @abstractmethod
+    def novel_group(self, base: BaseSession, start: Tensor, embeddings: Tensor | None) -> RowGroup:
+        """The rows (*batch, K, d) of the session with their penalty R_new."""
+
+    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
+        problem, order = self.problem(base, head, session)
+        if self.solver == "optimum":
+            solution = optimum(problem)
+        else:
+            solution = sgd(
+                problem,
+                SgdOptions(self.learning_rate, self.momentum, self.max_steps, self.tolerance, self.patience),
+            )
+        rows = torch.empty_like(solution.rows)
+        rows[..., order, :] = solution.rows
+        return Update(rows, solution.steps, solution.loss)
+
+    def problem(self, base: BaseSession, head: Head, session: Session) -> tuple[Problem, Tensor]:
+        """The session as a problem, and the class (C,) of each of its rows."""
+        # A known base class that gets more examples stays among the base rows: R_old holds it, its labels move it.
+        learning = [c for c in head.learning if head.new or c >= head.base_count]
+        old = [c for c in range(head.rows.shape[-2]) if c not in set(learning)]
+        base_old = [c for c in old if c < head.base_count]
+        novel_old = [c for c in old if c >= head.base_count]
+        groups = []
+        for classes, beta in ((base_old, self.beta_base), (novel_old, self.beta_novel)):
+            if classes:
+                start = _rows(head.rows, classes)
+                same = head.references is head.rows
+                reference = start if same else _rows(head.references, classes)
+                groups.append(RowGroup(start, reference, self.old_penalty, beta))
+        if learning:
+            start = self._start(head, session, learning)
+            chosen = [head.learning.index(c) for c in learning]
+            embeddings = None if session.embeddings is None else session.embeddings[chosen]
+            groups.append(self.novel_group(base, start, embeddings))
+        order = torch.tensor(base_old + novel_old + learning, device=head.rows.device)
+        place = torch.empty_like(order)
+        place[order] = torch.arange(len(order), device=order.device)
+
+        first = [Memory(session.support, session.labels), *([session.base_memory] if session.base_memory else [])]
+        second = [session.novel_memory] if session.novel_memory else []
+        features = torch.cat([m.features for m in first + second], dim=-2)
+        labels = place[torch.cat([m.labels for m in first + second], dim=-1)]
+        counts = [sum(m.features.shape[-2] for m in part) for part in (first, second)]
+        weights = mean_weights(counts[0], counts[1], features).expand(features.shape[:-1])
+        return Problem(features, labels, weights, groups, self.weight_decay), order
+
+    def _start(self, head: Head, session: Session, learning: list[int]) -> Tensor:
+        start = _rows(head.rows, learning)
+        if not head.new or self.start == "zeros":
+            return start
+        noise = torch.stack([_uniform(seed, start) for seed in session.seeds])
+        return noise if start.ndim == 3 else noise[0]
+
+
+def _uniform(seed: int, like: Tensor) -> Tensor:
+    """New rows (K, d) uniform in +-1/sqrt(d), the same on every device and in every dtype."""
+    shape = like.shape[-2:]
+    generator = torch.Generator().manual_seed(seed)
+    rows = (torch.rand(shape, generator=generator, dtype=torch.float64) * 2 - 1) / shape[1] ** 0.5
+    return rows.to(like)
+
+
+def _rows(rows: Tensor, classes: list[int]) -> Tensor:
+    first, last = classes[0], classes[-1]
+    if last - first + 1 == len(classes):
+        return rows[..., first : last + 1, :]  # a view: no copy of 100,000 rows
+    return rows[..., classes, :]

@@ -1,0 +1,34 @@
+"""The semantic subspace regularizer (section 4.4): new rows are pulled to a mixture of base rows chosen by language."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..solve import RowGroup
+from .base import BaseSession, option
+from .registry import register
+from .regularizer import Regularizer
+
+
+@register
+@dataclass(frozen=True)
+class Semantic(Regularizer):
+    """Semantic subspace regularization, Eq. 7 and 8: l_c = sum_j softmax_j(e_j . e_c / tau) eta_j over base j."""
+
+    name = "semantic"
+    summary = "pull new rows to a mixture of base rows by the similarity of class embeddings"
+    gamma: float = option(0.2, "strength of the pull on new rows (R_new)")
+    tau: float = option(3.0, "temperature of the softmax over base classes")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"embeddings"})
+
+    def novel_group(self, base: BaseSession, start: Tensor, embeddings: Tensor | None) -> RowGroup:
+        return RowGroup(start, self.targets(base, start, embeddings), "squared", self.gamma)
+
+    def targets(self, base: BaseSession, rows: Tensor, embeddings: Tensor | None) -> Tensor:
+        assert base.embeddings is not None
+        assert embeddings is not None
+        return torch.softmax(embeddings @ base.embeddings.mT / self.tau, dim=-1) @ base.rows

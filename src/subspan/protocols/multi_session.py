@@ -1,0 +1,274 @@
+"""The multi-session protocol: base classes, then session after session of novel ones, measured on all classes seen."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..features import FeatureSet
+from ..methods import BaseSession, Head, Memory, Method, Session, spec_of
+from ..methods.base import class_means
+from ..metrics import confusion_counts
+from ..solve import append_one
+from .results import MethodResult, WeightSpace
+
+
+class ProtocolError(ValueError):
+    """A protocol cannot run on this file with this method; the message says which rule is broken."""
+
+
+@dataclass(frozen=True)
+class MultiSession:
+    """How the sessions of a feature file are drawn. Novel classes come in file order, ``ways`` at a time."""
+
+    ways: int = field(default=5, metadata={"help": "novel classes per session"})
+    shots: int = field(default=5, metadata={"help": "support images per novel class"})
+    draws: int = field(default=5, metadata={"help": "random support draws; 0 takes the first images in file order"})
+    seed: int = field(default=0, metadata={"help": "seed of the draws and of the rows' start"})
+    dtype: Literal["float32", "float64"] = field(default="float32", metadata={"help": "arithmetic"})
+
+    def __post_init__(self) -> None:
+        for name, least in (("ways", 1), ("shots", 1), ("draws", 0)):
+            if getattr(self, name) < least:
+                raise ProtocolError(f"{name} must be at least {least}; got {getattr(self, name)}")
+
+    @property
+    def digest(self) -> str:
+        """A short hash of all settings, stamped on every result."""
+        text = json.dumps({"protocol": "multi-session", **asdict(self)}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def run(
+        self,
+        features: FeatureSet,
+        method: Method,
+        *,
+        memory: bool,
+        embeddings: NDArray | None = None,
+        device: str | torch.device = "cpu",
+        on_session: Callable[[int], object] | None = None,
+        keep_predictions: bool = False,
+    ) -> MethodResult:
+        """Run all sessions of one file; all draws are solved at once.
+
+        Parameters
+        ----------
+        embeddings : of all classes (C0 + C1, e), base first, for methods that need them.
+        on_session : called with the number of each session that is done.
+        keep_predictions : keep every predicted class.
+        """
+        began = time.perf_counter()
+        run = _Run(self, features, method, memory, embeddings, torch.device(device))
+        for session in range(1, run.session_count + 1):
+            run.learn(session)
+            if on_session is not None:
+                on_session(session)
+        return run.result(time.perf_counter() - began, keep_predictions)
+
+
+class _Run:
+    """One method on one file: state and measurements over the sessions. E draws run as one batch."""
+
+    def __init__(
+        self,
+        protocol: MultiSession,
+        features: FeatureSet,
+        method: Method,
+        memory: bool,
+        embeddings: NDArray | None,
+        device: torch.device,
+    ) -> None:
+        self.protocol, self.method, self.memory = protocol, method, memory
+        self.features = features = features.for_linear_scores()
+        self.device, self.dtype = device, getattr(torch, protocol.dtype)
+        self.session_count = -(-features.novel_count // protocol.ways)
+        _check(features, method, memory, embeddings)
+        self.with_bias = features.base_bias is not None and method.uses_bias
+        self.embeddings = None if embeddings is None else torch.as_tensor(embeddings, dtype=self.dtype, device=device)
+
+        rows = self._tensor(features.base_weight)
+        if self.with_bias:
+            rows = torch.cat([rows, self._tensor(features.base_bias)[:, None]], dim=1)
+        base_embeddings = None if self.embeddings is None else self.embeddings[: features.base_count]
+        means = None if features.base_mean is None else self._augment(self._tensor(features.base_mean))
+        self.base = BaseSession(rows, means, base_embeddings)
+        self.support = self._augment(self._tensor(features.novel_support))  # (S, copies, d)
+        self.images = self._draw_images()  # (E, C1, shots)
+        draws = len(self.images)
+        base_rows = method.base_rows(self.base)
+        self.rows = base_rows.expand(draws, -1, -1)
+        self.references = self.rows
+        base_means = torch.full_like(base_rows, torch.nan) if means is None else means
+        self.means = base_means.expand(draws, -1, -1)
+
+        self.queries = self._augment(self._tensor(np.concatenate([features.base_test, features.novel_test])))
+        self.query_labels = np.concatenate([features.base_test_labels, features.base_count + features.novel_test_labels])
+        self.predictions = [self._predict()]  # per session (E, queries of the classes seen)
+        self.steps: list[NDArray] = []
+        self.weight_space: WeightSpace | None = None
+
+    def learn(self, session: int) -> None:
+        """Learn session t > 0 in all draws and measure."""
+        first = self.rows.shape[1]
+        novel = range(first - self.features.base_count, min(self._seen_novel(session), self.features.novel_count))
+        learning = tuple(first + i for i in range(len(novel)))
+        support, labels = self._support(novel)
+        means = class_means(support, labels, learning)
+        extra = self.rows.new_zeros(len(self.rows), len(novel), self.rows.shape[2])
+        rows = torch.cat([self.rows, extra], dim=1)
+        references = rows if self.references is self.rows else torch.cat([self.references, extra], dim=1)
+        self.means = torch.cat([self.means, means], dim=1)
+        head = Head(rows, references, self.features.base_count, learning, self.means)
+        embeddings = None if self.embeddings is None else self.embeddings[list(learning)]
+        seeds = tuple(_seed(self.protocol.seed, draw, session) for draw in range(len(rows)))
+        update = self.method.learn(
+            self.base, head, Session(support, labels, *self._memory(novel.start), embeddings, seeds)
+        )
+        self.rows = update.rows
+        self.references = torch.cat([references[:, :first], update.rows[:, first:]], dim=1)
+        self.steps.append(update.steps.cpu().numpy())
+        self.predictions.append(self._predict())
+        if session == 1:
+            self._keep_weight_space(embeddings)
+
+    def result(self, seconds: float, keep_predictions: bool) -> MethodResult:
+        base_count, ways = self.features.base_count, self.protocol.ways
+        counts = [base_count] + [
+            base_count + min(self._seen_novel(s), self.features.novel_count) for s in range(1, self.session_count + 1)
+        ]
+        draws = len(self.images)
+        session_of = np.where(self.query_labels < base_count, 0, 1 + (self.query_labels - base_count) // ways)
+        # by_session[e, t, s]: accuracy on the classes of session s after session t
+        by_session = np.full((draws, self.session_count + 1, self.session_count + 1), np.nan)
+        confusion = np.zeros((self.session_count + 1, counts[-1], counts[-1]), np.int64)
+        for t, predicted in enumerate(self.predictions):
+            seen = self.query_labels < counts[t]
+            for s in range(t + 1):
+                right = predicted[:, session_of[seen] == s] == self.query_labels[seen & (session_of == s)]
+                by_session[:, t, s] = 100 * right.mean(1)
+            confusion[t] = confusion_counts(np.tile(self.query_labels[seen], draws), predicted.reshape(-1), counts[-1])
+        with_novel = by_session[:, 1:, 1:]
+        novel = np.full((draws, self.session_count + 1), np.nan)
+        for t in range(1, self.session_count + 1):
+            novel[:, t] = by_session[:, t, 1 : t + 1].mean(1)
+        return MethodResult(
+            method=spec_of(self.method),
+            memory=self.memory,
+            class_counts=tuple(counts),
+            base=by_session[:, :, 0],
+            novel=novel,
+            steps=np.stack(self.steps, axis=1).astype(np.float64),
+            seconds=seconds,
+            protocol=self.protocol.digest,
+            splits=np.zeros(draws, np.int64),
+            novel_at_birth=np.diagonal(with_novel, axis1=1, axis2=2).copy(),
+            novel_at_end=with_novel[:, -1],
+            confusion=confusion,
+            weight_space=self.weight_space,
+            final_rows=self.rows.double().cpu().numpy(),
+            predictions=tuple(self.predictions) if keep_predictions else None,
+            query_labels=self.query_labels if keep_predictions else None,
+        )
+
+    def _seen_novel(self, session: int) -> int:
+        return session * self.protocol.ways
+
+    def _tensor(self, array: NDArray | None) -> Tensor:
+        assert array is not None
+        return torch.as_tensor(array, dtype=self.dtype, device=self.device)
+
+    def _augment(self, features: Tensor) -> Tensor:
+        return append_one(features) if self.with_bias else features
+
+    def _draw_images(self) -> NDArray[np.int64]:
+        """Support images (E, C1, shots) of every draw: positions in ``novel_support``."""
+        shots, labels = self.protocol.shots, self.features.novel_support_labels
+        places = [np.flatnonzero(labels == c) for c in range(self.features.novel_count)]
+        fewest = min(places, key=len)
+        if len(fewest) < shots:
+            name = self.features.class_names[self.features.base_count + labels[fewest[0]]]
+            raise ProtocolError(f"{shots} shots asked for, but class '{name}' has only {len(fewest)} support images")
+        if self.protocol.draws == 0:
+            return np.stack([p[:shots] for p in places])[None]
+        images = []
+        for draw in range(self.protocol.draws):
+            rng = np.random.default_rng([self.protocol.seed, draw])
+            images.append(np.stack([rng.permutation(p)[:shots] for p in places]))
+        return np.stack(images)
+
+    def _support(self, novel: range) -> tuple[Tensor, Tensor]:
+        """Support (E, ways * shots * copies, d) of these novel classes, and its labels."""
+        chosen = torch.as_tensor(self.images[:, novel.start : novel.stop], device=self.device)  # (E, K, shots)
+        support = self.support[chosen]  # (E, K, shots, copies, d)
+        draws, count, shots, copies, d = support.shape
+        labels = self.features.base_count + torch.arange(novel.start, novel.stop, device=self.device)
+        labels = labels.repeat_interleave(shots * copies).expand(draws, -1)
+        return support.reshape(draws, count * shots * copies, d), labels
+
+    def _memory(self, earlier: int) -> tuple[Memory | None, Memory | None]:
+        """One stored example per base class, and the first image, with its copies, of every earlier novel class."""
+        if not self.memory:
+            return None, None
+        draws = len(self.images)
+        stored = self._augment(self._tensor(self.features.base_memory)).expand(draws, -1, -1)
+        labels = torch.arange(self.features.base_count, device=self.device).expand(draws, -1)
+        base = Memory(stored, labels)
+        if earlier == 0:
+            return base, None
+        first = self.support[torch.as_tensor(self.images[:, :earlier, 0], device=self.device)]  # (E, earlier, copies, d)
+        labels = self.features.base_count + torch.arange(earlier, device=self.device)
+        labels = labels.repeat_interleave(first.shape[2]).expand(draws, -1)
+        return base, Memory(first.flatten(1, 2), labels)
+
+    def _predict(self) -> NDArray[np.int64]:
+        """Predicted class (E, queries) of every test item of the classes seen so far."""
+        seen = torch.as_tensor(self.query_labels < self.rows.shape[1], device=self.device)
+        scores = self.method.scores(self.base, self.rows, self.queries[seen])
+        return scores.argmax(-1).cpu().numpy()
+
+    def _keep_weight_space(self, embeddings: Tensor | None) -> None:
+        count, names = self.features.base_count, self.features.class_names
+        novel = self.rows[0, count:]
+        targets = self.method.targets(self.base, novel, embeddings)
+        if targets is None:
+            return
+        self.weight_space = WeightSpace(
+            base=self.rows[0, :count].double().cpu().numpy(),
+            novel=novel.double().cpu().numpy(),
+            targets=targets.double().cpu().numpy(),
+            base_names=names[:count],
+            novel_names=names[count : count + len(novel)],
+            moving=self.method.moving_targets,
+        )
+
+
+def missing_for(features: FeatureSet, method: Method, memory: bool, embeddings: NDArray | None) -> str | None:
+    """What keeps a method from running on these features, as a sentence; None if nothing does."""
+    needs = method.needs
+    if "embeddings" in needs and embeddings is None:
+        return f"method '{method.name}' needs embeddings of the classes; name a set or a file with --embeddings"
+    if "means" in needs and features.base_mean is None:
+        return f"method '{method.name}' needs the array 'base_mean', which the feature file lacks"
+    if memory and features.base_memory is None:
+        return "running with memory needs the array 'base_memory', which the feature file lacks"
+    return None
+
+
+def _check(features: FeatureSet, method: Method, memory: bool, embeddings: NDArray | None) -> None:
+    problem = missing_for(features, method, memory, embeddings)
+    if problem:
+        raise ProtocolError(problem)
+    classes = features.base_count + features.novel_count
+    if embeddings is not None and len(embeddings) != classes:
+        raise ProtocolError(f"there are {classes} classes but {len(embeddings)} embeddings")
+
+
+def _seed(*numbers: int) -> int:
+    return int(np.random.SeedSequence(list(numbers)).generate_state(1)[0])
