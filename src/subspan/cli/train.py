@@ -13,7 +13,7 @@ from subspan.data import SPLITS, ImageSet, Split, parse_split, read_images
 from subspan.train.collect import Contents, collect
 from subspan.train.device import find_device
 from subspan.train.extract import Extractor, Viewing
-from subspan.train.pack import feature_set
+from subspan.train.pack import Storage, feature_set
 from subspan.train.recipe import RECIPES, Recipe, find_recipe
 from subspan.train.run import export_shards, load_run
 from subspan.train.trainer import Job, Outcome, Runtime, train
@@ -62,7 +62,7 @@ def train_command(
             export_shards(folder, export, folder.name)
         if pack is not None:
             device = str(outcome.step.device)
-            _pack(folder, images, made, device, Viewing(), Contents(), pack / f"{folder.name}.safetensors", "int8")
+            _pack(folder, images, made, device, Viewing(), Contents(), pack / f"{folder.name}.safetensors", Storage())
 
 
 @with_flags(contents=Contents, viewing=Viewing)
@@ -93,17 +93,17 @@ def extract_command(
     )
 
 
-@with_flags(contents=Contents, viewing=Viewing)
+@with_flags(contents=Contents, viewing=Viewing, storage=Storage)
 def pack_command(
     run: RunOption,
     data: DataOption,
-    out: Annotated[Path, typer.Option("--out", help="the feature file to write (.safetensors or .npz)")],
-    precision: Annotated[str, typer.Option("--precision", help="int8, fp16 or fp32 on disk")] = "int8",
+    out: Annotated[Path, typer.Option("--out", help="the feature file to write, .safetensors")],
     lists: ListsOption = None,
     image_size: SizeOption = 84,
     device: DeviceOption = "auto",
     *,
     contents: Values,
+    storage: Values,
     viewing: Values,
 ) -> None:
     """Write the feature file of a run, which `subspan bench` reads; features already extracted are used again.
@@ -111,7 +111,7 @@ def pack_command(
     Example: subspan pack --run runs/random-1 --data mini-imagenet --out random-1.safetensors
     """
     images, split = _open(run, data, lists, image_size)
-    _pack(run, images, split, device, Viewing(**viewing), Contents(**contents), out, precision)
+    _pack(run, images, split, device, Viewing(**viewing), Contents(**contents), out, Storage(**storage))
 
 
 def register(app: typer.Typer) -> None:
@@ -144,14 +144,14 @@ def _pack(
     viewing: Viewing,
     contents: Contents,
     out: Path,
-    precision: str,
+    storage: Storage,
 ) -> None:
     network, settings = load_run(run)
     extractor = _extractor(run, images, device, viewing, network, settings.recipe)
     collected = collect(extractor, images, split, contents)
     features = feature_set(collected, network, images, split, settings, contents, extractor.about)
     out.parent.mkdir(parents=True, exist_ok=True)
-    features.save(out, precision=precision)
+    features.save(out, precision=storage.on_disk)
     accuracy, size = features.meta["session0_test"], out.stat().st_size / 1e6
     Console().print(f"{out}: {size:.1f} MB, session 0 at {accuracy:.2f} %", highlight=False)
 

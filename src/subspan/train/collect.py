@@ -43,7 +43,6 @@ class Collected:
     """Features of one split by purpose; per-class lists where counts may differ."""
 
     base_mean: FloatArray  # (C0, d): of all training images
-    base_scatter: FloatArray  # (d, d): sum over training images of the outer products of (feature - its class mean)
     base_count: IntArray  # (C0,): training images
     base_test: list[FloatArray]  # C0 arrays (t, d)
     base_memory: FloatArray  # (C0, d): one training image a class
@@ -72,7 +71,6 @@ def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Cont
     cuts = np.cumsum([len(rows) for rows in base_rows])[:-1]
     by_class = np.split(train.astype(np.float64), cuts)
     means = np.stack([part.mean(0) for part in by_class])
-    centred = np.concatenate([part - mean for part, mean in zip(by_class, means, strict=True)])
     generator = np.random.default_rng(derive_seed(contents.draw_seed, "memory"))
     memory = np.stack([part[generator.integers(len(part))] for part in by_class])
 
@@ -81,7 +79,6 @@ def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Cont
     novel_rows = [test if novel_count == 0 else test[:novel_count] for test in _shuffled(tests, contents.draw_seed)]
     return Collected(
         base_mean=means.astype(np.float32),
-        base_scatter=(centred.T @ centred).astype(np.float32),
         base_count=np.array([len(rows) for rows in base_rows]),
         base_test=_per_class(extractor, balanced_rows(images, split, base_count, contents.draw_seed)),
         base_memory=memory.astype(np.float32),

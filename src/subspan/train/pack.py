@@ -1,16 +1,25 @@
 """From a trained run to the feature file that everything above reads."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from subspan.backbones import Network
+from subspan.backbones import CosineHead, Network
 from subspan.data import ImageSet, Split
-from subspan.features import FeatureSet
+from subspan.features import FeatureSet, Precision
 from subspan.train.collect import Collected, Contents
 from subspan.train.extract import FloatArray
 from subspan.train.run import RunSettings
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How a feature file is written."""
+
+    on_disk: Precision = field(default="int8", metadata={"help": "int8, float16 or float32 in the file"})
 
 
 def feature_set(
@@ -33,22 +42,24 @@ def feature_set(
     def names(values: tuple[str, ...] | None, chosen: tuple[int, ...]) -> tuple[str, ...] | None:
         return None if values is None else tuple(values[c] for c in chosen)
 
-    bias = head.bias
-    base_weight = head.weight[:classes].detach().cpu().float().numpy()
+    bias, support = head.bias, collected.novel_support
     return FeatureSet(
-        base_weight=base_weight,
+        base_weight=head.weight[:classes].detach().cpu().float().numpy(),
         base_bias=None if bias is None else bias[:classes].detach().cpu().float().numpy(),
         base_mean=collected.base_mean,
-        base_test=_stacked(collected.base_test),
-        novel_test=_stacked(collected.novel_test),
-        novel_support=collected.novel_support,
+        base_test=np.concatenate(collected.base_test),
+        base_test_labels=_labels(collected.base_test),
+        novel_test=np.concatenate(collected.novel_test),
+        novel_test_labels=_labels(collected.novel_test),
+        novel_support=support.reshape(-1, *support.shape[2:]),
+        novel_support_labels=np.repeat(np.arange(len(support)), support.shape[1]),
         base_memory=collected.base_memory,
         base_names=names(images.class_names, collected.base_classes),
         novel_names=names(images.class_names, collected.novel_classes),
         base_wnids=names(images.wnids, collected.base_classes),
         novel_wnids=names(images.wnids, collected.novel_classes),
-        head=head.kind,
-        head_scale=float(head.scale) if head.kind == "cosine" else 1.0,  # pyright: ignore[reportArgumentType]
+        head="cosine" if isinstance(head, CosineHead) else "linear",
+        head_scale=float(head.scale) if isinstance(head, CosineHead) else 1.0,
         meta={
             "split": split.name,
             "split_digest": split.digest(),
@@ -66,12 +77,11 @@ def feature_set(
 def session0_accuracy(collected: Collected, network: Network, classes: int) -> float:
     """Percent of the base test features that the trained head classifies correctly."""
     queries = torch.from_numpy(np.concatenate(collected.base_test)).to(network.head.weight.device)
-    labels = np.repeat(np.arange(len(collected.base_test)), [len(part) for part in collected.base_test])
     with torch.no_grad():
         predicted = network.head(queries)[:, :classes].argmax(1).cpu().numpy()
-    return 100 * float((predicted == labels).mean())
+    return 100 * float((predicted == _labels(collected.base_test)).mean())
 
 
-def _stacked(parts: list[FloatArray]) -> FloatArray | list[FloatArray]:
-    """(C, t, d) where all classes have equally many rows."""
-    return np.stack(parts) if len({len(part) for part in parts}) == 1 else parts
+def _labels(parts: list[FloatArray]) -> NDArray[np.int64]:
+    """The class (n,) of every row, counted from 0."""
+    return np.repeat(np.arange(len(parts)), [len(part) for part in parts])
