@@ -18,7 +18,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import IO
 
 import numpy as np
 import pytest
@@ -296,6 +296,12 @@ def test_a_read_only_folder_is_an_error_of_one_sentence():
             with pytest.raises(StoreError, match="Permission denied"):
                 write(folder / "new" if root else path / "new", [session(0)], session(0).id)
             assert same(load_version(path, read(path).current), session(0)), "other users may read what umask lets them"
+            if root:
+                os.seteuid(0)
+                path.chmod(0o700)
+                os.seteuid(65534)
+                with pytest.raises(StoreError, match=r"store\.json' cannot be read: Permission denied"):
+                    read(path)
         finally:
             if root:
                 os.seteuid(0)
@@ -338,7 +344,7 @@ def test_a_real_limit_on_file_size_leaves_the_old_version(zoo: Path):
 
 
 @contextlib.contextmanager
-def python(script: str, *arguments: object) -> Iterator[tuple[TextIO, TextIO]]:
+def python(script: str, *arguments: object) -> Iterator[tuple[IO[str], IO[str]]]:
     """Run ``script`` in a new Python: its standard input and output, once it has printed "ready"."""
     command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -108,12 +108,14 @@ def make_version(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) ->
 def read(path: StorePath) -> Pointer:
     """The pointer of the store at ``path``."""
     root, file = Path(path), Path(path) / POINTER
-    if not root.is_dir():
-        reason = "it is a file; a store is a directory" if root.exists() else "there is nothing there"
-        raise StoreError(f"'{root}' is not a Subspan store: {reason}")
-    if not file.exists():
+    data = _read_bytes(file)
+    if data is None:
+        if not os.path.exists(root):
+            raise StoreError(f"'{root}' is not a Subspan store: there is nothing there")
+        if not os.path.isdir(root):
+            raise StoreError(f"'{root}' is not a Subspan store: it is a file; a store is a directory")
         raise StoreError(f"'{root}' is not a Subspan store, or was never finished: '{POINTER}' is missing")
-    content = _parse(file, _read_bytes(file))
+    content = _parse(file, data)
     current, chain = content.get("current"), content.get("chain")
     if not (isinstance(chain, list) and all(map(_is_id, chain)) and isinstance(current, str) and current in chain):
         raise StoreError(f"'{file}' is damaged: its chain must be a list of version ids, the current one among them")
@@ -252,9 +254,12 @@ def _is_id(name: object) -> bool:
     return isinstance(name, str) and len(name) == 64 and set(name) <= set("0123456789abcdef")
 
 
-def _read_bytes(file: Path) -> bytes:
+def _read_bytes(file: Path) -> bytes | None:
+    """The content of ``file``; None where there is no such file."""
     try:
         return file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as error:
         raise StoreError(f"'{file}' cannot be read: {error.strerror}") from error
 
@@ -275,10 +280,10 @@ def _parse(file: Path, data: bytes) -> dict[str, Any]:
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     file = folder / MANIFEST
-    if not file.exists():
+    data = _read_bytes(file)
+    if data is None:
         missing = MANIFEST if folder.is_dir() else folder.name
         raise StoreError(f"version {folder.name[:12]} is not in '{folder.parent}': '{missing}' is missing")
-    data = _read_bytes(file)
     if (found := _digest(data)) != folder.name:
         raise StoreError(f"'{file}' is damaged: its SHA-256 must be the version's id, but is {found[:12]}...")
     content = _parse(file, data)
