@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from subspan.train.device import find_device
@@ -44,14 +45,14 @@ def flops_per_image(recipe: Recipe) -> float:
     return 3.0 * counter.get_total_flops()
 
 
-def make_step(recipe: Recipe, store: torch.Tensor, seed: int, execution: str) -> TrainStep:
+def make_step(recipe: Recipe, store: torch.Tensor, seed: int, execution: str, mode: str) -> TrainStep:
     """A prepared step on random labels."""
     device = store.device
     network = build_network(recipe, CLASSES, seed)
     network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     rows, labels = np.arange(len(store)), np.random.default_rng(seed).integers(0, CLASSES, len(store))
     step = TrainStep(recipe, network, ResidentImages(store), rows, labels, CLASSES, seed=seed, device=device)
-    step.prepare(execution)  # pyright: ignore[reportArgumentType]
+    step.prepare(execution, mode)  # pyright: ignore[reportArgumentType]
     return step
 
 
@@ -73,20 +74,31 @@ def run_steps(steps: list[TrainStep], streams: list[torch.cuda.Stream | None], c
     return time.perf_counter() - start
 
 
-def kernel_shares(step: TrainStep) -> dict[str, tuple[float, int]]:
-    """Milliseconds and kernels per step by kind, from the profiler over ten steps."""
-    from torch.profiler import ProfilerActivity, profile
-
+def kernel_times(step: TrainStep) -> dict[str, tuple[float, float]]:
+    """Milliseconds and launches per step of every kernel, from the profiler over ten steps."""
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         run_steps([step], [None], 10)
-    totals: dict[str, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
+    totals: dict[str, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     for event in profiler.events() or []:
-        if event.device_type != torch.autograd.DeviceType.CUDA:
-            continue
-        kind = next((k for k, pattern in KINDS.items() if re.search(pattern, event.name, re.IGNORECASE)), "other")
-        spent, count = totals[kind]
-        totals[kind] = spent + event.device_time_total / 1e4, count + 1
-    return {kind: (spent, count // 10) for kind, (spent, count) in totals.items()}
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            spent, count = totals[event.name]
+            totals[event.name] = spent + event.time_range.elapsed_us() / 1e4, count + 0.1
+    return dict(totals)
+
+
+def kernel_tables(times: dict[str, tuple[float, float]]) -> list[Table]:
+    """Time of a step by kind of kernel, and its longest kernels."""
+    kinds: dict[str, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+    for name, (spent, count) in times.items():
+        kind = next((k for k, pattern in KINDS.items() if re.search(pattern, name, re.IGNORECASE)), "other")
+        kinds[kind] = kinds[kind][0] + spent, kinds[kind][1] + count
+    tables = []
+    for title, rows in (("kinds of kernels", kinds), ("longest kernels", times)):
+        table = Table("name", "ms per step", "launches", title=f"one model, {title}")
+        for name, (spent, count) in sorted(rows.items(), key=lambda pair: -pair[1][0])[:16]:
+            table.add_row(name[:80], f"{spent:.3f}", f"{count:.0f}")
+        tables.append(table)
+    return tables
 
 
 def main() -> None:
@@ -97,6 +109,7 @@ def main() -> None:
     parser.add_argument("--recipe", default="paper")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--execution", default="auto", help="graph, compiled or eager")
+    parser.add_argument("--compile-mode", default="default")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--images", type=int, default=IMAGES)
     parser.add_argument("--width", type=float, default=1.0)
@@ -117,7 +130,7 @@ def main() -> None:
         for count in sorted(given.models):
             began = time.perf_counter()
             while len(steps) < count:
-                steps.append(make_step(recipe, store, len(steps), given.execution))
+                steps.append(make_step(recipe, store, len(steps), given.execution, given.compile_mode))
             set_up = time.perf_counter() - began
             streams = [torch.cuda.Stream(device) if device.type == "cuda" else None for _ in steps]
             run_steps(steps, streams, min(50, given.steps))
@@ -137,12 +150,8 @@ def main() -> None:
             console.print(f"{count} at once: {rate:,.0f} images/s, set-up {set_up:.0f} s", highlight=False)
         console.print(table)
         if given.kernels and device.type == "cuda":
-            kernels = Table(title="one model, milliseconds of kernels per step")
-            for column in ("kind", "ms", "kernels"):
-                kernels.add_column(column, justify="right")
-            for kind, (spent, number) in sorted(kernel_shares(steps[0]).items(), key=lambda pair: -pair[1][0]):
-                kernels.add_row(kind, f"{spent:.2f}", str(number))
-            console.print(kernels)
+            for kernels in kernel_tables(kernel_times(steps[0])):
+                console.print(kernels)
 
 
 if __name__ == "__main__":

@@ -98,6 +98,7 @@ class TrainStep:
         self._correct = torch.zeros((), device=device)
         self._place = torch.arange(self._first, self._first + self._local, device=device)
         self._local_rows = torch.arange(self._local, device=device)
+        self._side = torch.cuda.Stream(device) if device.type == "cuda" else None  # warm-up and capture
         self._graph: torch.cuda.CUDAGraph | None = None
         self.execution: Execution = "eager"
 
@@ -125,7 +126,7 @@ class TrainStep:
         if not self.averages:
             return
         start = self.recipe.average_start * self.recipe.epochs * self.steps_per_epoch
-        weight = torch.where(self.step < start, 1.0, 1.0 - self.recipe.average_decay)
+        weight = 1.0 - (self.step >= start).to(torch.float32) * self.recipe.average_decay
         for name, value in _averaged(self.network):
             self.averages[name].lerp_(value, weight)
 
@@ -136,7 +137,7 @@ class TrainStep:
         state |= {f"average.{k}": v for k, v in self.averages.items()}
         return state | {"step": self.step}
 
-    def prepare(self, execution: Execution = "auto") -> None:
+    def prepare(self, execution: Execution = "auto", compile_mode: str = "default") -> None:
         """Compile and capture as asked; ``auto`` captures on a GPU and runs plainly elsewhere. The state is kept."""
         if execution == "auto":
             execution = "graph" if self.device.type == "cuda" else "eager"
@@ -148,8 +149,8 @@ class TrainStep:
         saved = {name: tensor.clone() for name, tensor in self.tensors().items()}
         plain = self._model, self._augment
         try:
-            self._model = torch.compile(self._model, dynamic=False)
-            self._augment = torch.compile(self._augment, dynamic=False)
+            self._model = torch.compile(self._model, dynamic=False, mode=compile_mode)
+            self._augment = torch.compile(self._augment, dynamic=False, mode=compile_mode)
             self._warm_up()
             self.execution = "compiled"
         except Exception as error:  # the compiler's errors have no common type
@@ -181,19 +182,18 @@ class TrainStep:
             self.step.zero_()
             self._body()
             return
-        side = torch.cuda.Stream(self.device)
-        side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(side):
+        assert self._side is not None
+        self._side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._side):
             for _ in range(_WARMUP_STEPS):
                 self.step.zero_()  # a run may have fewer steps than this, or none left
                 self._body()
-        torch.cuda.current_stream(self.device).wait_stream(side)
         torch.cuda.synchronize(self.device)
 
     def _capture(self) -> None:
         self.sgd.clear()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, stream=self._side, capture_error_mode="thread_local"):
             self._body()
         self._graph = graph
 

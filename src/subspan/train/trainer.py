@@ -73,6 +73,7 @@ class Runtime:
 
     device: str = field(default="auto", metadata={"help": "auto, cpu, cuda or cuda:N"})
     execution: Execution = field(default="auto", metadata={"help": "graph, compiled or eager; auto: graph on a GPU"})
+    compile_mode: str = field(default="default", metadata={"help": "mode of torch.compile"})
     images: Residence = field(
         default="auto", metadata={"help": "keep images on the device or stream them from the host"}
     )
@@ -256,7 +257,7 @@ def train(
         if len(set(done)) != 1:
             raise ValueError(f"jobs trained together must have done equally many epochs, got {done}")
         for trainee in trainees:
-            trainee.step.prepare(processes.execution(runtime.execution))
+            trainee.step.prepare(processes.execution(runtime.execution), runtime.compile_mode)
         return _train(trainees, recipe, done[0], show=runtime.progress and processes.first)
 
 

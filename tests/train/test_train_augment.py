@@ -1,0 +1,138 @@
+"""Augmentation against naive implementations with Pillow and NumPy, image by image."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageEnhance, ImageOps
+
+from subspan.train.augment import Augment, gather_padded, gather_resized, jitter, turn
+from subspan.train.recipe import PAPER, Recipe
+
+GENERATOR = np.random.default_rng(0)
+STORE = GENERATOR.integers(0, 256, (6, 20, 20, 3), dtype=np.uint8)
+PLAIN = dataclasses.replace(PAPER, crop_size=20, padding=3, jitter=0.0, flip=False, mean=(0.0,) * 3, std=(1.0,) * 3)
+
+
+def augmented(recipe: Recipe, step: int = 0, count: int = 6, seed: int = 0) -> tuple[torch.Tensor, ...]:
+    rows = torch.arange(count) % len(STORE)
+    return Augment(recipe, 5, seed)(torch.from_numpy(STORE), rows, rows % 5, torch.tensor(step), torch.arange(count))
+
+
+def test_padded_crops_equal_pillows() -> None:
+    top, left = [-3, 0, 3, -1], [2, 0, -3, 3]
+    got = gather_padded(torch.from_numpy(STORE), torch.tensor([3, 0, 5, 1]), torch.tensor(top), torch.tensor(left), 20)
+    for i, row in enumerate([3, 0, 5, 1]):
+        padded = ImageOps.expand(Image.fromarray(STORE[row]), border=3)
+        expected = padded.crop((left[i] + 3, top[i] + 3, left[i] + 23, top[i] + 23))
+        np.testing.assert_allclose(got[i].numpy() * 255, np.asarray(expected), atol=1e-3)
+
+
+def test_resized_crops_equal_interpolation_of_the_cut_window() -> None:
+    windows = [(0, 0, 20, 20), (3, 5, 8, 11), (10, 2, 10, 7)]  # top, left, height, width
+    columns = [torch.tensor(values, dtype=torch.float32) for values in zip(*windows, strict=True)]
+    got = gather_resized(torch.from_numpy(STORE), torch.tensor([1, 2, 4]), *columns, 16)
+    for i, (row, (top, left, height, width)) in enumerate(zip([1, 2, 4], windows, strict=True)):
+        window = torch.from_numpy(STORE[row, top : top + height, left : left + width]).permute(2, 0, 1)[None].float()
+        expected = torch.nn.functional.interpolate(window, (16, 16), mode="bilinear", align_corners=False)
+        torch.testing.assert_close(got[i].permute(2, 0, 1) * 255, expected[0], rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1)])
+def test_jitter_equals_pillows_within_its_rounding(order: tuple[int, int, int]) -> None:
+    factors = [0.7, 1.3, 0.6]
+    pixels = torch.from_numpy(STORE).float() / 255
+    luma = Augment(PLAIN, 5, 0).luma
+    got = jitter(pixels, torch.tensor([order] * 6), torch.tensor([factors] * 6), luma)
+    enhancers = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
+    for i in range(6):
+        image = Image.fromarray(STORE[i])
+        for kind in order:
+            image = enhancers[kind](image).enhance(factors[kind])
+        assert np.abs(got[i].numpy() * 255 - np.asarray(image)).max() < 3.5  # Pillow rounds after each of three
+
+
+def test_turns_equal_numpys() -> None:
+    got = turn(torch.from_numpy(STORE[:4]), torch.arange(4))
+    for quarters in range(4):
+        np.testing.assert_array_equal(got[quarters].numpy(), np.rot90(STORE[quarters], quarters))
+
+
+def test_crops_and_flips_are_windows_of_the_padded_image() -> None:
+    images, *_ = augmented(dataclasses.replace(PLAIN, flip=True), count=60)
+    found = set()
+    for i, image in enumerate(images.permute(0, 2, 3, 1).numpy()):
+        padded = np.pad(STORE[i % 6], ((3, 3), (3, 3), (0, 0)))
+        for top in range(7):
+            for left in range(7):
+                window = padded[top : top + 20, left : left + 20]
+                for mirrored in (False, True):
+                    if np.allclose(image * 255, window[:, ::-1] if mirrored else window, atol=1e-3):
+                        found.add((i, top, left, mirrored))
+    assert {i for i, *_ in found} == set(range(60))
+    assert {top for _, top, _, _ in found} == {left for _, _, left, _ in found} == set(range(7))
+    assert 15 < sum(mirrored for *_, mirrored in found) < 45
+
+
+def test_normalisation() -> None:
+    recipe = dataclasses.replace(PLAIN, padding=0, mean=PAPER.mean, std=PAPER.std)
+    images, *_ = augmented(recipe)
+    expected = (STORE / 255 - np.array(PAPER.mean)) / np.array(PAPER.std)
+    np.testing.assert_allclose(images.permute(0, 2, 3, 1).numpy(), expected, rtol=1e-4, atol=1e-5)
+    assert images.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_batch_depends_on_seed_step_and_place_only() -> None:
+    recipe = dataclasses.replace(PAPER, crop_size=20, resized_share=0.5)
+    first = augmented(recipe, step=3)[0]
+    assert torch.equal(first, augmented(recipe, step=3)[0])
+    assert not torch.equal(first, augmented(recipe, step=4)[0])
+    assert not torch.equal(first, augmented(recipe, step=3, seed=1)[0])
+    # A process that holds the second half of the batch draws the same numbers.
+    half = torch.arange(3, 6)
+    part = Augment(recipe, 5, 0)(torch.from_numpy(STORE), half, half % 5, torch.tensor(3), half)[0]
+    torch.testing.assert_close(part, first[3:])
+
+
+def test_cutmix_takes_one_box_from_another_image() -> None:
+    base = dataclasses.replace(PLAIN, padding=0)
+    plain = augmented(base)[0]
+    shares = []
+    for step in range(40):
+        images, labels, partners, share = augmented(dataclasses.replace(base, cutmix=1.0), step=step)
+        assert labels.tolist() == [0, 1, 2, 3, 4, 0]
+        changed = (images != plain).any(1)  # (b, h, w)
+        box = changed.any(0)
+        rows, columns = box.any(1), box.any(0)
+        assert box.sum() == rows.sum() * columns.sum()  # a rectangle
+        assert share.item() == pytest.approx(1 - box.float().mean().item(), abs=1e-6)
+        shift = next(s for s in range(1, 6) if torch.equal(partners, torch.roll(labels, -s)))
+        if box.any():
+            matches = [s for s in range(1, 6) if torch.equal(images[:, :, box], torch.roll(plain, -s, 0)[:, :, box])]
+            assert shift in matches
+        shares.append(share.item())
+    assert 0.55 < np.mean(shares) < 0.85  # uniform area, partly outside
+
+
+def test_cutmix_leaves_its_share_of_batches_alone() -> None:
+    recipe = dataclasses.replace(PLAIN, cutmix=0.6)
+    untouched = [augmented(recipe, step=step)[3].item() == 1.0 for step in range(200)]
+    assert 0.3 < np.mean(untouched) < 0.52  # 40 % and some boxes of no area
+
+
+def test_turned_images_get_classes_of_their_own() -> None:
+    recipe = dataclasses.replace(PLAIN, padding=0, rotation_share=0.5)
+    images, labels, *_ = augmented(recipe, count=120)
+    quarters = (labels // 5).numpy()
+    assert 0.35 < (quarters > 0).mean() < 0.65
+    assert set(quarters) == {0, 1, 2, 3}
+    for i in range(120):
+        expected = np.rot90(STORE[i % 6], quarters[i]) / 255
+        np.testing.assert_allclose(images[i].permute(1, 2, 0).numpy(), expected, atol=1e-5)
+        assert labels[i] % 5 == (i % 6) % 5
+
+
+def test_a_crop_must_fit() -> None:
+    with pytest.raises(ValueError, match="a crop of 84 pixels does not fit into images of 20x20 with padding 8"):
+        augmented(PAPER)

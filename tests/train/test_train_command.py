@@ -1,0 +1,112 @@
+"""Options made from dataclasses, and the commands from photographs to a feature file."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+import typer
+from PIL import Image
+from typer.testing import CliRunner
+
+from subspan.cli.flags import Values, with_flags
+from subspan.cli.train import register
+from subspan.features import FeatureSet
+
+RUNNER = CliRunner()
+
+
+@dataclass(frozen=True)
+class Oven:
+    """An example."""
+
+    brand: str = "hidden"  # no help, no option
+    heat: float = field(default=1.5, metadata={"help": "how hot"})
+    fan: bool = field(default=False, metadata={"help": "blow"})
+    times: tuple[int, ...] = field(default=(1, 2), metadata={"help": "when"})
+    mode: Literal["slow", "fast"] = field(default="slow", metadata={"help": "how"})
+
+
+def oven_app(seen: list[Values]) -> typer.Typer:
+    app = typer.Typer()
+
+    @app.command()
+    @with_flags(oven=Oven)
+    def bake(name: str, *, oven: Values) -> None:
+        """Bake."""
+        seen.append({"name": name, **oven})
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        ([], {}),
+        (["--heat", "2", "--fan"], {"heat": 2.0, "fan": True}),
+        (["--no-fan", "--times", "3,4,5", "--mode", "fast"], {"fan": False, "times": (3, 4, 5), "mode": "fast"}),
+        (["--times", ""], {"times": ()}),
+    ],
+)
+def test_only_given_options_are_passed_on(words: list[str], values: Values) -> None:
+    seen: list[Values] = []
+    result = RUNNER.invoke(oven_app(seen), ["bread", *words])
+    assert result.exit_code == 0, result.output
+    assert seen == [{"name": "bread", **values}]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--mode", "raw"], "must be one of slow, fast, got 'raw'"),
+        (["--times", "x"], "numbers with commas"),
+        (["--brand", "b"], "No such option"),
+    ],
+)
+def test_wrong_options_are_refused(words: list[str], message: str) -> None:
+    result = RUNNER.invoke(oven_app([]), ["bread", *words], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+@pytest.fixture
+def photographs(tmp_path: Path) -> Path:
+    generator = np.random.default_rng(0)
+    for name in ("ant", "bee", "cat", "dog", "elk"):
+        folder = tmp_path / "photographs" / name
+        folder.mkdir(parents=True)
+        colour = generator.integers(30, 225, 3)
+        for i in range(20):
+            pixels = np.clip(colour + generator.normal(0, 20, (24, 24, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / f"{i}.png")
+    return tmp_path / "photographs"
+
+
+def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -> None:
+    app = typer.Typer()
+    register(app)
+    common = ["--data", str(photographs), "--image-size", "24", "--device", "cpu"]
+    small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "24", "--padding", "2"]
+    small += ["--epochs", "2", "--cuts", "1", "--batch-size", "8"]
+    quiet = ["--no-progress", "--no-tensorboard", "--checkpoint-every", "0"]
+    folder, out = tmp_path / "run", tmp_path / "features.safetensors"
+    words = ["train", *common, "--split", "folder", "--out", str(folder), *small, *quiet, "--pack", str(tmp_path)]
+    for command in (
+        words,
+        ["extract", *common, "--run", str(folder), "--support-images", "5"],
+        ["pack", *common, "--run", str(folder), "--support-images", "5", "--out", str(out), "--on-disk", "float32"],
+    ):
+        result = RUNNER.invoke(app, command)
+        assert result.exit_code == 0, result.output
+    features = FeatureSet.load(out)
+    assert set(features.base_names or ()) | set(features.novel_names or ()) == {"ant", "bee", "cat", "dog", "elk"}
+    assert FeatureSet.load(tmp_path / "run.safetensors").base_count == features.base_count == 3
+
+
+@pytest.mark.parametrize("command", ["train", "extract", "pack"])
+def test_help_has_an_example(command: str) -> None:
+    app = typer.Typer()
+    register(app)
+    result = RUNNER.invoke(app, [command, "--help"], env={"COLUMNS": "200"})
+    assert f"Example: subspan {command} " in result.output

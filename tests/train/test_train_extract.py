@@ -1,0 +1,178 @@
+"""Features: against a plain forward pass, their cache, and what goes into a feature file."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from colour_classes import colour_images, tiny_recipe
+from numpy.typing import NDArray
+
+from subspan.backbones import Network
+from subspan.data import FolderSessions, ImageSet, Split
+from subspan.features import FeatureSet
+from subspan.train.collect import Contents, balanced_rows, collect
+from subspan.train.extract import Extractor, Viewing
+from subspan.train.pack import feature_set
+from subspan.train.recipe import Recipe, build_network
+from subspan.train.run import RunSettings
+
+CPU = torch.device("cpu")
+ROWS = np.array([5, 80, 3, 150])
+
+
+class Counting(Network):
+    """A network that counts how many images it has seen."""
+
+    seen = 0
+
+    def features(self, images: torch.Tensor) -> torch.Tensor:
+        self.seen += len(images)
+        return super().features(images)
+
+
+def counting_network(recipe: Recipe, seed: int = 0) -> Counting:
+    network = build_network(recipe, 4, seed)
+    return Counting(network.backbone, network.head)
+
+
+def extractor(images: NDArray[np.uint8], network: Network, cache: Path | None = None, **view: object) -> Extractor:
+    return Extractor(network, tiny_recipe(), images, device=CPU, cache=cache, viewing=Viewing(**view))  # type: ignore[arg-type]
+
+
+def test_plain_features_are_a_forward_pass_in_evaluation_mode() -> None:
+    images, _ = colour_images()
+    recipe, network = tiny_recipe(), counting_network(tiny_recipe()).train()
+    got = extractor(images, network).plain(ROWS)
+    inputs = (images[ROWS] / 255 - np.array(recipe.mean)) / np.array(recipe.std)
+    with torch.no_grad():
+        expected = network.backbone.eval()(torch.from_numpy(inputs).float().permute(0, 3, 1, 2))
+    np.testing.assert_allclose(got, expected.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_training_mode_and_statistics_come_back_untouched() -> None:
+    images, _ = colour_images()
+    network = counting_network(tiny_recipe()).train()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    extractor(images, network).plain(ROWS)
+    assert network.training
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+
+
+def test_copies_are_fixed_by_seed_and_row() -> None:
+    images, _ = colour_images()
+    network = counting_network(tiny_recipe())
+    copies = extractor(images, network).copies(ROWS, 3, seed=1)
+    assert copies.shape == (4, 3, network.head.weight.shape[1])
+    np.testing.assert_allclose(
+        copies[2:3], extractor(images, network).copies(ROWS[2:3], 3, seed=1), rtol=1e-4, atol=1e-6
+    )
+    assert not np.allclose(copies, extractor(images, network).copies(ROWS, 3, seed=2))
+    assert not np.allclose(copies[:, 0], copies[:, 1])
+
+
+def test_flip_average_is_the_mean_over_the_mirrored_image() -> None:
+    images, _ = colour_images()
+    network = counting_network(tiny_recipe())
+    mirrored = np.ascontiguousarray(images[:, :, ::-1])
+    expected = (extractor(images, network).plain(ROWS) + extractor(mirrored, network).plain(ROWS)) / 2
+    np.testing.assert_allclose(
+        extractor(images, network, flip_average=True).plain(ROWS), expected, rtol=1e-4, atol=1e-6
+    )
+
+
+def test_a_changed_input_never_meets_a_stale_cache(tmp_path: Path) -> None:
+    images, _ = colour_images()
+    network = counting_network(tiny_recipe())
+
+    def seen(work: Extractor, kind: str = "plain", seed: int = 0) -> int:
+        network.seen = 0
+        if kind == "plain":
+            work.plain(ROWS)
+        else:
+            work.copies(ROWS, 2, seed)
+        return network.seen
+
+    assert seen(extractor(images, network, tmp_path)) == 4
+    assert seen(extractor(images, network, tmp_path)) == 0  # all known
+    changed = images.copy()
+    changed[ROWS[0], 0, 0, 0] ^= 1
+    assert seen(extractor(changed, network, tmp_path)) == 4  # one pixel
+    assert seen(extractor(images, network, tmp_path, flip_average=True)) == 8
+    assert seen(extractor(images, network, tmp_path), "copies", 0) == 8
+    assert seen(extractor(images, network, tmp_path), "copies", 0) == 0
+    assert seen(extractor(images, network, tmp_path), "copies", 1) == 8
+    with torch.no_grad():
+        next(network.backbone.parameters())[0, 0, 0, 0] += 1e-3
+    assert seen(extractor(images, network, tmp_path)) == 4  # one weight
+    other = Extractor(network, tiny_recipe(mean=(0.5, 0.5, 0.5)), images, device=CPU, cache=tmp_path)
+    assert seen(other) == 4  # the normalisation
+
+
+def test_cached_features_equal_computed_ones(tmp_path: Path) -> None:
+    images, _ = colour_images()
+    network = counting_network(tiny_recipe())
+    first = extractor(images, network, tmp_path).plain(ROWS)
+    np.testing.assert_array_equal(first, extractor(images, network, tmp_path).plain(ROWS))
+
+
+def folder_set() -> tuple[ImageSet, Split]:
+    """Eight classes of 24 images, five of them base."""
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(8), 24)
+    pixels = generator.integers(0, 256, (len(labels), 32, 32, 3), dtype=np.uint8)
+    files = tuple(f"c{label}/{i:03d}.png" for i, label in enumerate(labels))
+    images = ImageSet(pixels, labels, tuple(f"class {c}" for c in range(8)), None, files)
+    return images, FolderSessions(seed=3).make(images)
+
+
+def test_contents_of_a_feature_file(tmp_path: Path) -> None:
+    images, split = folder_set()
+    classes = len(split.base_classes)
+    network = counting_network(tiny_recipe())
+    contents = Contents(support_images=6, copies=2, novel_test=3, base_test=12)
+    work = Extractor(network, tiny_recipe(), images.images, device=CPU)
+    collected = collect(work, images, split, contents)
+    first = split.base_train[images.labels[split.base_train] == split.base_classes[0]]
+    np.testing.assert_allclose(collected.base_mean[0], work.plain(first).mean(0), rtol=1e-4, atol=1e-6)
+    assert [len(part) for part in collected.novel_test] == [3] * len(split.novel_classes)
+    # Memory is one training image of its class.
+    assert np.isclose(work.plain(first), collected.base_memory[0], atol=1e-6).all(1).sum() == 1
+
+    network = build_network(tiny_recipe(), classes, 0)
+    work = Extractor(network, tiny_recipe(), images.images, device=CPU)
+    settings = RunSettings(tiny_recipe(), classes, 0, split.name, split.digest())
+    made = feature_set(collect(work, images, split, contents), network, images, split, settings, contents)
+    made.save(tmp_path / "f.safetensors", "float32")
+    read = FeatureSet.load(tmp_path / "f.safetensors")
+    assert read.novel_support.shape == (6 * len(split.novel_classes), 2, network.head.weight.shape[1])
+    assert read.base_names == tuple(images.class_names[c] for c in split.base_classes)
+    assert read.meta["split_digest"] == split.digest()
+    scores = read.base_test @ read.base_weight.T
+    accuracy = 100 * (scores.argmax(1) == read.base_test_labels).mean()
+    assert accuracy == pytest.approx(read.meta["session0_test"])
+    wrong = RunSettings(tiny_recipe(), classes, 0, "other", "0" * 64)
+    with pytest.raises(ValueError, match="the run was trained on split 'other' with digest 000000000000"):
+        feature_set(collect(work, images, split, contents), network, images, split, wrong, contents)
+
+
+@pytest.mark.parametrize("count", [5, 7, 12, 0, 10_000])
+def test_base_test_images_are_balanced_as_far_as_it_goes(count: int) -> None:
+    images, split = folder_set()
+    rows = balanced_rows(images, split, count, seed=0)
+    sizes = [len(part) for part in rows]
+    everything = len(split.base_test)
+    assert sum(sizes) == (everything if count in (0, 10_000) else count)
+    assert max(sizes) - min(sizes) <= 1
+    for c, part in zip(split.base_classes, rows, strict=True):
+        assert set(part) <= set(split.base_test)
+        assert (images.labels[part] == c).all()
+
+
+def test_too_few_support_images_are_refused_by_name() -> None:
+    images, split = folder_set()
+    work = Extractor(counting_network(tiny_recipe()), tiny_recipe(), images.images, device=CPU)
+    with pytest.raises(ValueError, match="100 support images a class were asked for, class 'class"):
+        collect(work, images, split, Contents(support_images=100))
+    with pytest.raises(ValueError, match="has no development classes"):
+        collect(work, images, split, Contents(novel="development"))

@@ -1,0 +1,62 @@
+"""Recipes: the paper's numbers, overrides, and errors that name the value."""
+
+import dataclasses
+import json
+
+import pytest
+
+from subspan.train.recipe import PAPER, RECIPES, Recipe, build_network, find_recipe
+
+
+def test_paper_is_what_the_paper_says() -> None:
+    paper = find_recipe("paper")
+    assert (paper.learning_rate, paper.momentum, paper.weight_decay) == (0.05, 0.9, 5e-4)
+    assert (paper.batch_size, paper.epochs, paper.cuts, paper.cut_factor) == (64, 100, (60, 80), 0.1)
+    assert (paper.crop_size, paper.padding, paper.jitter, paper.flip) == (84, 8, 0.4, True)
+    assert (paper.backbone, paper.dropblock, paper.head, paper.head_bias) == ("resnet18-tian", "paper", "linear", False)
+    tiered = find_recipe("paper-tiered")
+    assert (tiered.epochs, tiered.cuts) == (60, (30, 45))
+    assert dataclasses.replace(tiered, name="paper", epochs=100, cuts=(60, 80)) == paper
+
+
+def test_strong_is_the_measured_combination() -> None:
+    strong = find_recipe("strong")
+    assert (strong.weight_decay, strong.cutmix, strong.se, strong.epochs) == (1e-3, 0.6, True, 140)
+    assert (strong.head, strong.head_scale, strong.schedule) == ("cosine", 16.0, "cosine")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_survive_json(name: str) -> None:
+    recipe = RECIPES[name]
+    assert Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
+
+
+def test_the_digest_sees_every_field_but_the_name() -> None:
+    assert dataclasses.replace(PAPER, name="mine").digest() == PAPER.digest()
+    assert dataclasses.replace(PAPER, cutmix=0.1).digest() != PAPER.digest()
+
+
+def test_he_network_takes_the_same_recipe() -> None:
+    network = build_network(dataclasses.replace(PAPER, backbone="resnet18-he", width=0.05), 7, seed=0)
+    assert network.head.weight.shape == (7, 26)
+
+
+def test_rotations_quadruple_the_rows() -> None:
+    recipe = dataclasses.replace(PAPER, rotation_share=0.5, width=0.05)
+    assert build_network(recipe, 7, seed=0).head.weight.shape[0] == 28
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"cutmix": 1.5}, r"cutmix must lie in \[0, 1\], got 1.5"),
+        ({"cuts": (80, 60)}, r"cuts must ascend, got \(80, 60\)"),
+        ({"resized_min": 0.9, "resized_max": 0.5}, "0 < min <= max <= 1, got 0.9 and 0.5"),
+    ],
+)
+def test_errors_name_rule_and_value(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(PAPER, **change)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="unknown recipe 'weak'; known are paper, paper-tiered, strong"):
+        find_recipe("weak")

@@ -1,0 +1,153 @@
+"""Whole trainings of tiny networks: they learn, and a killed run ends where an uninterrupted one does."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from colour_classes import colour_images, colour_job, tiny_recipe
+
+from subspan.backbones.checkpoint import read_tensors
+from subspan.train.run import export_shards, load_run
+from subspan.train.trainer import Outcome, Runtime, train
+
+WORKER = Path(__file__).with_name("train_worker.py")
+QUICK = Runtime(device="cpu", tensorboard=False, progress=False, checkpoint_every=2, validate_every=2)
+
+
+def run(folder: Path, runtime: Runtime = QUICK, *, seed: int = 1, **changes: object) -> Outcome:
+    images, _ = colour_images()
+    return train(images, [colour_job(folder, seed)], tiny_recipe(**changes), runtime)[0]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return read_tensors(folder / "weights.safetensors")[0]
+
+
+def assert_same(first: Path, second: Path) -> None:
+    one, other = weights(first), weights(second)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_network_learns_colours_and_leaves_records(tmp_path: Path) -> None:
+    outcome = run(tmp_path / "run", epochs=8, cuts=(6,), jitter=0.0)
+    assert outcome.test >= 90
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["results"]["test"] == outcome.test
+    with (tmp_path / "run" / "log.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["epoch"]) for row in rows] == list(range(8))
+    assert float(rows[-1]["loss"]) < float(rows[0]["loss"])
+    assert [float(row["rate"]) for row in rows] == pytest.approx([0.05] * 6 + [0.005] * 2)
+    assert [bool(row["validation"]) for row in rows] == [False, True] * 3 + [False, False]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cutmix": 0.6, "se": True, "head": "cosine", "schedule": "cosine", "cuts": (), "label_smoothing": 0.1},
+        {"rotation_share": 0.5, "resized_share": 0.5, "backbone": "resnet18-he", "decay_on": "weights"},
+    ],
+)
+def test_other_recipes_run(tmp_path: Path, changes: dict[str, object]) -> None:
+    outcome = run(tmp_path, epochs=2, **changes)
+    assert 0 <= outcome.test <= 100
+    assert all(torch.isfinite(value.float()).all() for value in weights(tmp_path).values())
+
+
+def test_averaged_weights_replace_the_last_ones(tmp_path: Path) -> None:
+    run(tmp_path / "last", epochs=2)
+    run(tmp_path / "mean", epochs=2, average_decay=0.9, average_start=0.0)
+    checkpoint, _ = read_tensors(tmp_path / "mean" / "checkpoint.safetensors")
+    last, mean = weights(tmp_path / "last"), weights(tmp_path / "mean")
+    name = "backbone.layer1.0.conv1.weight"
+    assert torch.equal(checkpoint[f"network.{name}"], last[name])  # averaging does not disturb the training
+    assert torch.equal(checkpoint[f"average.{name}"], mean[name])
+    assert not torch.equal(last[name], mean[name])
+
+
+def test_streamed_images_give_the_same_weights(tmp_path: Path) -> None:
+    run(tmp_path / "device", epochs=2)
+    run(tmp_path / "host", Runtime(device="cpu", tensorboard=False, progress=False, images="host"), epochs=2)
+    assert_same(tmp_path / "device", tmp_path / "host")
+
+
+def test_networks_trained_together_equal_those_trained_alone(tmp_path: Path) -> None:
+    images, _ = colour_images()
+    jobs = [colour_job(tmp_path / "a", 1), colour_job(tmp_path / "b", 2)]
+    train(images, jobs, tiny_recipe(epochs=2), QUICK)
+    run(tmp_path / "alone", seed=2, epochs=2)
+    assert_same(tmp_path / "b", tmp_path / "alone")
+    assert not torch.equal(weights(tmp_path / "a")["head.weight"], weights(tmp_path / "b")["head.weight"])
+
+
+def worker(folder: Path, *words: str) -> list[str]:
+    return [sys.executable, str(WORKER), str(folder), *words]
+
+
+def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    words = ("epochs=16", "cuts=(10,)", "average_decay=0.9")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    victim = subprocess.Popen(worker(tmp_path / "killed", *words), env=environment, stderr=subprocess.DEVNULL)
+    log = tmp_path / "killed" / "log.csv"
+    deadline = time.monotonic() + 60
+    while not log.exists() or len(log.read_text().splitlines()) < 5:
+        assert victim.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    assert not (tmp_path / "killed" / "weights.safetensors").exists()
+    subprocess.run(worker(tmp_path / "killed", "resume", *words), check=True, env=environment, capture_output=True)
+    subprocess.run(worker(tmp_path / "whole", *words), check=True, env=environment, capture_output=True)
+    assert_same(tmp_path / "killed", tmp_path / "whole")
+    with log.open() as file:
+        assert [int(row["epoch"]) for row in csv.DictReader(file)] == list(range(16))
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
+    run(tmp_path, epochs=2)
+    images, _ = colour_images()
+    with pytest.raises(ValueError, match="holds a checkpoint already: resume it, or choose another folder"):
+        run(tmp_path, epochs=2)
+    with pytest.raises(ValueError, match="cannot be resumed: its recipe is"):
+        train(images, [colour_job(tmp_path)], tiny_recipe(epochs=3), QUICK, resume=True)
+    with pytest.raises(ValueError, match="cannot be resumed: its seed is 1, asked for is 9"):
+        train(images, [colour_job(tmp_path, 9)], tiny_recipe(epochs=2), QUICK, resume=True)
+
+
+def test_a_trained_network_comes_back_whole_or_in_shards(tmp_path: Path) -> None:
+    outcome = run(tmp_path / "run", epochs=2)
+    images = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    expected = outcome.step.network.eval()(images)
+    network, settings = load_run(tmp_path / "run")
+    torch.testing.assert_close(network(images), expected)
+    assert settings.recipe == tiny_recipe(epochs=2)
+    export_shards(tmp_path / "run", tmp_path / "shards", "run")
+    torch.testing.assert_close(load_run(tmp_path / "shards")[0](images), expected, rtol=0.02, atol=0.02)
+    with pytest.raises(FileNotFoundError, match="no trained weights at"):
+        load_run(tmp_path)
+
+
+def test_global_random_state_is_left_alone(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    np.random.seed(3)
+    before, before_numpy = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[union-attr]
+    run(tmp_path, epochs=1, cuts=())
+    assert torch.equal(torch.get_rng_state(), before)
+    assert np.array_equal(np.random.get_state()[1], before_numpy)  # type: ignore[index]
+
+
+def test_errors_name_rule_and_value(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="96 training images do not fill one batch of 100"):
+        run(tmp_path / "a", batch_size=100)
+    with pytest.raises(ValueError, match="a CUDA graph needs a CUDA device, got cpu"):
+        run(tmp_path / "b", Runtime(device="cpu", execution="graph", progress=False, tensorboard=False))
