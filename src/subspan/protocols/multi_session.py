@@ -109,7 +109,9 @@ class _Run:
         self.means = base_means.expand(draws, -1, -1)
 
         self.queries = self._augment(self._tensor(np.concatenate([features.base_test, features.novel_test])))
-        self.query_labels = np.concatenate([features.base_test_labels, features.base_count + features.novel_test_labels])
+        self.query_labels = np.concatenate(
+            [features.base_test_labels, features.base_count + features.novel_test_labels]
+        )
         self.predictions = [self._predict()]  # per session (E, queries of the classes seen)
         self.steps: list[NDArray] = []
         self.weight_space: WeightSpace | None = None
@@ -222,7 +224,9 @@ class _Run:
         base = Memory(stored, labels)
         if earlier == 0:
             return base, None
-        first = self.support[torch.as_tensor(self.images[:, :earlier, 0], device=self.device)]  # (E, earlier, copies, d)
+        first = self.support[
+            torch.as_tensor(self.images[:, :earlier, 0], device=self.device)
+        ]  # (E, earlier, copies, d)
         labels = self.features.base_count + torch.arange(earlier, device=self.device)
         labels = labels.repeat_interleave(first.shape[2]).expand(draws, -1)
         return base, Memory(first.flatten(1, 2), labels)

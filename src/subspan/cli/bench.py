@@ -1,0 +1,240 @@
+"""``subspan bench``: every method on feature files under the multi-session protocol."""
+
+import datetime
+import json
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from subspan.cli.flags import Values, with_flags
+from subspan.features import FeatureFileError, FeatureSet, bundled
+from subspan.language import class_embeddings, names_of_wnids
+from subspan.methods import Method, create_method, list_methods
+from subspan.methods.regularizer import Regularizer
+from subspan.protocols.fan_out import Job, merge_splits, run_jobs
+from subspan.protocols.multi_session import MultiSession, ProtocolError, missing_for
+from subspan.protocols.results import MethodResult
+from subspan.report.html import write_report
+from subspan.report.json_format import to_json
+from subspan.report.render import to_console
+from subspan.report.tables import results_table
+
+EXAMPLE = """Run every method that the files allow, with and without memory, and print one table.
+
+Examples:
+
+    subspan bench                                    # all methods on the bundled miniImageNet features
+
+    subspan bench --method subspace --method semantic:tau=2 --no-memory --report report
+
+    subspan bench split1.npz split2.npz --embeddings glove300.npz --json results.json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(help=EXAMPLE)(bench)
+
+
+@with_flags(protocol=MultiSession)
+def bench(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="Feature files (.npz, .safetensors); several are splits."),
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME[:option=value,...], repeatable; default all that the files allow (`subspan methods`)."),
+    ] = None,
+    memory: Annotated[
+        bool | None, typer.Option("--memory/--no-memory", help="With or without stored examples; neither: both.")
+    ] = None,
+    old_penalty: Annotated[str | None, typer.Option(help="R_old: norm or squared; default norm.")] = None,
+    solver: Annotated[str | None, typer.Option(help="sgd or optimum; default sgd.")] = None,
+    start: Annotated[str | None, typer.Option(help="Start of new rows: uniform or zeros; default uniform.")] = None,
+    embeddings: Annotated[
+        str | None,
+        typer.Option(help="A set of embeddings in the file, by name, or an npz file; default the file's first."),
+    ] = None,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Write the results as JSON.")] = None,
+    predictions: Annotated[Path | None, typer.Option(help="Write every prediction as CSV (.gz to compress).")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report with figures into this directory.")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    workers: Annotated[int | None, typer.Option(help="Processes; default one per core.")] = None,
+    *,
+    protocol: Values,
+) -> None:
+    setup = MultiSession(**protocol)
+    chosen = {"old_penalty": old_penalty, "solver": solver, "start": start}
+    regularizer_options = {name: value for name, value in chosen.items() if value is not None}
+    splits = [(features, find_embeddings(features, embeddings)) for features in load_all(files or [])]
+    memories = [False, True] if memory is None else [memory]
+    jobs = [
+        Job(split, one, with_memory)
+        for with_memory in memories
+        for one in _methods(method, regularizer_options, splits, with_memory)
+        for split in range(len(splits))
+    ]
+    began = time.perf_counter()
+    sessions = -(-splits[0][0].novel_count // setup.ways)
+    console = Console(stderr=True)
+    with _progress(console) as bar:
+        task = bar.add_task("sessions", total=len(jobs) * sessions)
+        results = run_jobs(
+            setup,
+            splits,
+            jobs,
+            device=device,
+            workers=workers,
+            on_session=lambda: bar.advance(task),
+            keep_predictions=predictions is not None,
+        )
+        bar.update(task, completed=len(jobs) * sessions)
+    if predictions is not None:
+        write_predictions(predictions, jobs, results)
+    merged = [merge_splits(results[i : i + len(splits)]) for i in range(0, len(results), len(splits))]
+    seconds = time.perf_counter() - began
+    for note in dict.fromkeys(note for result in merged for note in result.notes):
+        console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
+    Console(width=max(120, Console().width)).print(to_console(results_table(merged, _title(files, setup, splits))))
+    if json_path is not None:
+        write_atomically(json_path, json.dumps(to_json(merged), indent=1) + "\n")
+    if report is not None:
+        facts = run_facts(setup, device, seconds)
+        page = write_report(report, merged, title="Subspan: multi-session benchmark", facts=facts)
+        typer.echo(f"Report: {page}")
+
+
+def load_all(files: Sequence[Path]) -> list[FeatureSet]:
+    """The feature files, or the bundle where none is named."""
+    sets = [FeatureSet.load(path) for path in files] or [bundled()]
+    first = sets[0]
+    for path, features in zip(files, sets, strict=False):
+        if (features.base_count, features.novel_count) != (first.base_count, first.novel_count):
+            raise FeatureFileError(
+                f"'{path}' has {features.base_count} base and {features.novel_count} novel classes, '{files[0]}' has "
+                f"{first.base_count} and {first.novel_count}; files of one table must be splits of one protocol"
+            )
+    return sets
+
+
+def find_embeddings(features: FeatureSet, wanted: str | None) -> NDArray | None:
+    """Embeddings (C0 + C1, e) of the classes: by name from the feature file, from an npz file, or the file's first."""
+    if wanted is None:
+        return next(iter(features.embeddings.values()), None)
+    if wanted in features.embeddings:
+        return features.embeddings[wanted]
+    if not wanted.endswith(".npz"):
+        offered = ", ".join(features.embeddings) or "none"
+        raise ProtocolError(f"there are no embeddings '{wanted}'; the feature file has {offered}; or name an npz file")
+    wnids = None
+    if features.base_wnids is not None and features.novel_wnids is not None:
+        wnids = features.base_wnids + features.novel_wnids
+    names = features.class_names if features.base_names is not None else names_of_wnids(wnids) if wnids else None
+    if names is None:
+        raise ProtocolError("embeddings by name need class names, which the feature file lacks")
+    return class_embeddings(wanted, names, wnids)
+
+
+def write_predictions(path: Path, jobs: Sequence[Job], results: Sequence[MethodResult]) -> None:
+    """One line per test item, draw and session: what it is and what it was taken for."""
+    frames = []
+    for job, result in zip(jobs, results, strict=True):
+        assert result.predictions is not None
+        assert result.query_labels is not None
+        for session, predicted in enumerate(result.predictions):
+            items = np.flatnonzero(result.query_labels < result.class_counts[session])
+            draws = len(predicted)
+            frames.append(
+                pd.DataFrame(
+                    {
+                        "method": result.method,
+                        "memory": result.memory,
+                        "split": job.split,
+                        "draw": np.repeat(np.arange(draws), len(items)),
+                        "session": session,
+                        "item": np.tile(items, draws),
+                        "true": np.tile(result.query_labels[items], draws),
+                        "predicted": predicted.reshape(-1),
+                    }
+                )
+            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pd.concat(frames).to_csv(path, index=False)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, "utf-8")
+    temporary.replace(path)
+
+
+def run_facts(protocol: MultiSession, device: str, seconds: float) -> dict[str, str]:
+    """What a reader must know to repeat a run."""
+    return {
+        "command": shlex.join(["subspan", *sys.argv[1:]]),
+        "protocol": f"{protocol}",
+        "device": f"{device}: {platform.processor() or platform.machine()}, Python {platform.python_version()}",
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "seconds": f"{seconds:.1f}",
+    }
+
+
+def _methods(
+    specs: Sequence[str] | None,
+    regularizer_options: dict[str, Any],
+    splits: Sequence[tuple[FeatureSet, NDArray | None]],
+    memory: bool,
+) -> list[Method]:
+    """The methods asked for; by default all that the files allow, regularizers first."""
+    methods = []
+    for spec in specs or sorted(list_methods(), key=_table_order):
+        name = spec.partition(":")[0]
+        plain = create_method(spec)
+        given = {k: v for k, v in regularizer_options.items() if isinstance(plain, Regularizer) and f"{k}=" not in spec}
+        one = create_method(spec, **given)
+        problems = filter(None, (missing_for(features, one, memory, vectors) for features, vectors in splits))
+        problem = next(problems, None)
+        if problem is None:
+            methods.append(one)
+        elif specs:
+            raise ProtocolError(problem)
+        else:
+            typer.echo(f"Left out {name}: {problem}.", err=True)
+    if not methods:
+        raise ProtocolError("no method can run on these files")
+    return methods
+
+
+def _table_order(name: str) -> tuple[int, str]:
+    order = ["finetune", "subspace", "linear_map", "semantic", "imprint", "prototype"]
+    return (order.index(name) if name in order else len(order), name)
+
+
+def _title(files: Sequence[Path] | None, protocol: MultiSession, splits: Sequence) -> str:
+    what = ", ".join(path.name for path in files) if files else "bundled miniImageNet features"
+    draws = f"{protocol.draws} support draws" if protocol.draws else "first images in file order"
+    return f"Multi-session, {what}: {protocol.ways} ways, {protocol.shots} shots, {draws}; accuracy in percent"
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )

@@ -1,0 +1,49 @@
+"""``subspan convert``: feature files from one form or precision to another."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from subspan.cli.bench import find_embeddings
+from subspan.features import FeatureSet, Precision
+from subspan.language import names_of_wnids
+
+HELP = """Rewrite a feature file as safetensors, in float32, float16 or int8, with class names and embeddings if wanted.
+
+Example:
+
+    subspan convert split1.npz split1.safetensors --precision int8 --embeddings glove300=glove300.npz
+"""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(help=HELP)(convert)
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(help="Feature file to read (.npz or .safetensors).")],
+    target: Annotated[Path, typer.Argument(help="Feature file to write (.safetensors).")],
+    precision: Annotated[str, typer.Option(help="float32, float16 or int8.")] = "float16",
+    embeddings: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE.npz", help="Store embeddings of the classes; repeatable.")
+    ] = None,
+) -> None:
+    if precision not in ("float32", "float16", "int8"):
+        raise ValueError(f"precision must be float32, float16 or int8; got '{precision}'")
+    kind: Precision = precision
+    features = FeatureSet.load(source)
+    if features.base_names is None and features.base_wnids is not None and features.novel_wnids is not None:
+        base, novel = names_of_wnids(features.base_wnids), names_of_wnids(features.novel_wnids)
+        features = dataclasses.replace(features, base_names=base, novel_names=novel)
+    vectors = dict(features.embeddings)
+    for item in embeddings or []:
+        name, equals, file = item.partition("=")
+        if not equals:
+            raise ValueError(f"--embeddings reads NAME=FILE.npz; got '{item}'")
+        found = find_embeddings(features, file)
+        if found is not None:
+            vectors[name] = found
+    dataclasses.replace(features, embeddings=vectors).save(target, kind)
+    typer.echo(f"{target}: {target.stat().st_size / 1e6:.2f} MB")

@@ -1,0 +1,50 @@
+"""``subspan methods``: what there is to choose from."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from subspan.methods import list_methods, method_options
+from subspan.methods.registry import method_class
+
+HELP = """List the methods; with a name, the options of one.
+
+Examples:
+
+    subspan methods
+
+    subspan methods semantic
+"""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(help=HELP)(methods)
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(help="A method; its options are explained one by one.")] = None,
+) -> None:
+    console = Console(highlight=False)
+    if name is None:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in ("method", "what it does", "options (defaults)"):
+            table.add_column(column, overflow="fold")
+        for one in list_methods():
+            options = ", ".join(f"{key}={_text(default)}" for key, (_, default, _) in method_options(one).items())
+            table.add_row(one, method_class(one).summary, options)
+        console.print(table)
+        console.print("\n`subspan methods NAME` explains the options; use them as --method NAME:option=value,...")
+        return
+    console.print(f"{name}: {method_class(name).summary}\n")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("option", "default", "takes", "meaning"):
+        table.add_column(column, overflow="fold")
+    for key, (kind, default, text) in method_options(name).items():
+        table.add_row(key, _text(default), kind, text)
+    console.print(table)
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
