@@ -101,6 +101,22 @@ def kernel_tables(times: dict[str, tuple[float, float]]) -> list[Table]:
     return tables
 
 
+def agreement(recipe: Recipe, store: torch.Tensor, execution: str, mode: str, count: int = 10) -> str:
+    """How far the weights after some steps lie from those of plain execution, relative to how far they moved."""
+    start = torch.cat([p.detach().flatten() for p in build_network(recipe, CLASSES, 0).parameters()])
+    ends, losses = [], []
+    for how in ("eager", execution):
+        step = make_step(recipe, store, 0, how, mode)
+        run_steps([step], [None], count)
+        losses.append(step.read_counters()[0] / count)
+        ends.append(torch.cat([p.detach().flatten().cpu() for p in step.network.parameters()]))
+    moved, apart = (ends[0] - start).norm(), (ends[1] - ends[0]).norm()
+    return (
+        f"{step.execution} against eager, {count} steps: loss {losses[1]:.4f} and {losses[0]:.4f}, "
+        f"weights {float(apart / moved):.1%} of their way apart"
+    )
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -113,6 +129,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--images", type=int, default=IMAGES)
     parser.add_argument("--width", type=float, default=1.0)
+    parser.add_argument("--check", action="store_true", help="also compare a few steps with plain execution")
     parser.add_argument("--kernels", action="store_true", help="also show where the time of a step goes")
     given = parser.parse_args()
     device = find_device(given.device)
@@ -149,6 +166,8 @@ def main() -> None:
             )
             console.print(f"{count} at once: {rate:,.0f} images/s, set-up {set_up:.0f} s", highlight=False)
         console.print(table)
+        if given.check:
+            console.print(agreement(recipe, store, given.execution, given.compile_mode), highlight=False)
         if given.kernels and device.type == "cuda":
             for kernels in kernel_tables(kernel_times(steps[0])):
                 console.print(kernels)
