@@ -19,10 +19,13 @@ class BaseSession:
     rows: Tensor  # (C0, d): as learned
     means: Tensor | None = None  # (C0, d): class means of training features
     embeddings: Tensor | None = None  # (C0, e): of class names or descriptions
+    origin: Tensor | None = None  # (d,): the centre, where classes have been removed since
 
     @property
     def center(self) -> Tensor | None:
         """Mean of the base training features (d,), classes counted alike."""
+        if self.origin is not None:
+            return self.origin
         return None if self.means is None else self.means.mean(0)
 
 
@@ -56,6 +59,7 @@ class Head:
     learning: tuple[int, ...]
     means: Tensor  # (*batch, C, d): mean support feature of the classes, NaN where unknown
     new: bool = True  # False: the classes are known and get more examples
+    share: Tensor | None = None  # (K,): of known classes, the new examples' share among all of the class
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .base import BaseSession, Head, Method, Session, Update, option
+from .base import BaseSession, Head, Method, Session, Update, class_means, option
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,16 @@ class CosineMethod(Method):
         return 0.0
 
     def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        learned = self.row_of_mean(base, head.means[..., list(head.learning), :])
+        learning = list(head.learning)
+        learned = self.row_of_mean(base, head.means[..., learning, :])
+        if not head.new and head.share is not None:
+            # A base row may be learned rather than a mean: turn it towards its new examples by their share.
+            is_base = torch.tensor(learning, device=learned.device) < head.base_count
+            new = self.row_of_mean(base, class_means(session.support, session.labels, head.learning))
+            turned = unit((1 - head.share[:, None]) * head.rows[..., learning, :] + head.share[:, None] * new)
+            learned = torch.where(is_base[:, None], turned, learned)
         rows = head.rows.clone()
-        rows[..., list(head.learning), :] = learned
+        rows[..., learning, :] = learned
         return Update(rows, torch.zeros(rows.shape[:-2], dtype=torch.int64, device=rows.device))
 
     def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ def method_options(name: str) -> dict[str, tuple[str, Any, str]]:
 
 
 def create_method(spec: str, **options: Any) -> Method:
-    """A method from its name, or from the command line's ``name:option=value,...``.
+    """A method from its name, or from the command line's ``name:option=value,...``; keywords outrank the text.
 
     >>> create_method("semantic:tau=2", gamma=0.5)
     Semantic(gamma=0.5, ..., tau=2.0)
@@ -56,12 +56,13 @@ def create_method(spec: str, **options: Any) -> Method:
     method = method_class(name)
     known = {f.name: f for f in fields(method)}  # type: ignore[arg-type]
     hints = get_type_hints(method)
-    given = dict(options)
+    given: dict[str, Any] = {}
     for item in filter(None, text.split(",")):
         key, equals, value = (piece.strip() for piece in item.partition("="))
         if not equals:
             raise ValueError(f"an option reads name=value; got '{item}' in '{spec}'")
         given[key] = value
+    given |= options
     for key in given:
         if key not in known:
             offered = ", ".join(known) or "none"
@@ -79,8 +80,15 @@ def spec_of(method: Method) -> str:
     for f in fields(method):  # type: ignore[arg-type]
         value = getattr(method, f.name)
         if f.default is MISSING or value != f.default:
-            changed.append(f"{f.name}={f'{value:g}' if isinstance(value, float) else value}")
+            changed.append(f"{f.name}={_text(value)}")
     return method.name + (":" + ",".join(changed) if changed else "")
+
+
+def _text(value: Any) -> str:
+    """An option's value as `create_method` reads it back."""
+    if isinstance(value, float) and float(short := f"{value:g}") == value:
+        return short
+    return str(value)
 
 
 def _convert(method: str, key: str, value: Any, hint: Any) -> Any:

@@ -37,7 +37,7 @@ class Regularizer(Method):
 
     def __post_init__(self) -> None:
         for name in ("gamma", "beta_base", "beta_novel", "weight_decay"):
-            if getattr(self, name) < 0:
+            if not getattr(self, name) >= 0:  # NaN is refused too
                 raise ValueError(f"{name} must not be negative; got {getattr(self, name)}")
 
     @abstractmethod
@@ -74,7 +74,7 @@ class Regularizer(Method):
         if learning:
             start = self._start(head, session, learning)
             chosen = [head.learning.index(c) for c in learning]
-            embeddings = None if session.embeddings is None else session.embeddings[chosen]
+            embeddings = None if session.embeddings is None else session.embeddings[..., chosen, :]
             groups.append(self.novel_group(base, start, embeddings))
         order = torch.tensor(base_old + novel_old + learning, device=head.rows.device)
         place = torch.empty_like(order)

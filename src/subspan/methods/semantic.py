@@ -21,6 +21,11 @@ class Semantic(Regularizer):
     gamma: float = option(0.2, "strength of the pull on new rows (R_new)")
     tau: float = option(3.0, "temperature of the softmax over base classes")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.tau > 0:
+            raise ValueError(f"tau must be positive; got {self.tau}")
+
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"embeddings"})

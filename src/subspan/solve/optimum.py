@@ -1,10 +1,9 @@
 """The exact minimum of a session's objective: Newton's method with conjugate gradients in span coordinates, batched.
 
 The objective is convex and, with weight decay, has one minimum: no learning rate, no random start, no stop rule. Its
-only corner is the zero change of a ``norm`` penalty, which is a usual place for the minimum to lie. So a ``norm`` part is
-either *held* at exactly zero change or *free*, where the objective is smooth. A held part is let go when the gradient
-there is longer than its strength; a free one is held when zeroing its change lowers the objective. Both only ever lower
-it.
+only corner is the zero change of a ``norm`` penalty, a usual place for the minimum to lie. So a ``norm`` part is either
+*held* at exactly zero change or *free*, where the objective is smooth. A held part is let go when the gradient there is
+longer than its strength; a free one is held when zeroing its change lowers the objective. Both only ever lower it.
 Optimality is judged by the minimal-norm subgradient in weight space.
 """
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from .objective import Problem, Solution
 from .span import Coordinates, Span, to_span
 
+WARM_UP = 3  # steps before one is recorded
 SYNC_EVERY = 25  # on a GPU the loop asks only so often whether every problem has stopped
 
 
@@ -55,66 +56,101 @@ def _descend(
     result = span.start()
     result_steps = torch.zeros(batch, dtype=torch.int64, device=device)
     result_loss = span.weight_decay.new_full((batch,), torch.inf)
-    everything = torch.arange(batch, device=device)
     rate = torch.as_tensor(options.learning_rate, dtype=result_loss.dtype, device=device).expand(batch)
-
-    # `alive` are the problems still in the loop; finished ones leave it when they are half of it.
-    alive, x, velocity = everything, span.start(), span.start().map(torch.zeros_like)
-    steps, small = result_steps.clone(), result_steps.clone()
-    previous = result_loss.clone()
-    running = torch.ones(batch, dtype=torch.bool, device=device)
+    loop = _Loop(span, options, torch.arange(batch, device=device), rate.clone())
     sync_every = SYNC_EVERY if device.type == "cuda" else 1
-
-    def leave() -> None:
-        for whole, piece in zip(
-            [result.delta, result.reference, *result.frame], [x.delta, x.reference, *x.frame], strict=True
-        ):
-            whole[alive] = piece
-        result_steps[alive], result_loss[alive] = steps, previous
-
     for step in range(1, options.max_steps + 1):
-        loss = _gradient_step(span, x, velocity, rate * running, options.momentum)
-        if step > 1:
-            small = torch.where((loss - previous).abs() < options.tolerance, small + 1, torch.zeros_like(small))
-        previous = torch.where(running, loss, previous)
-        steps += running
-        running &= small < options.patience
+        loop.step()
         if progress is not None:
             progress(step)
         if step % sync_every == 0:
-            count = int(running.sum())
-            if count == 0:
+            running = int(loop.running.sum())
+            if running == 0:
                 break
-            if 2 * count <= len(running):
-                leave()
-                keep = running.nonzero()[:, 0]
-                alive, span = alive[keep], span.select(keep)
-                x, velocity = x.map(partial(_pick, keep)), velocity.map(partial(_pick, keep))
-                steps, small, previous, rate, running = (t[keep] for t in (steps, small, previous, rate, running))
-    leave()
+            if 2 * running <= len(loop.running):  # half of the problems have stopped: go on with the others alone
+                loop.write_to(result, result_steps, result_loss)
+                loop = loop.shrunk()
+    loop.write_to(result, result_steps, result_loss)
     return result, result_steps, result_loss
 
 
-def _gradient_step(span: Span, x: Coordinates, velocity: Coordinates, rate: Tensor, momentum: float) -> Tensor:
+class _Loop:
+    """The problems still in the loop, and their state. A step changes all of it in place, without asking the device."""
+
+    def __init__(self, span: Span, options: SgdOptions, problems: Tensor, rate: Tensor) -> None:
+        self.span, self.options, self.problems, self.rate = span, options, problems, rate
+        self.x = span.start()
+        self.velocity = self.x.map(torch.zeros_like)
+        self.steps = torch.zeros_like(problems)
+        self.small = torch.zeros_like(problems)  # small changes of the loss in a row
+        self.loss = torch.full_like(rate, torch.inf)
+        self.running = torch.ones_like(problems, dtype=torch.bool)
+        self._buffer = torch.empty_like(span.reference_logits)
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._taken = 0
+
+    def step(self) -> None:
+        """One step; on a GPU it is recorded once and then replayed without gaps between its kernels."""
+        if self._graph is not None:
+            self._graph.replay()
+        elif self.problems.device.type != "cuda" or self._taken < WARM_UP:
+            self._take_step()
+            self._taken += 1
+        else:
+            torch.cuda.synchronize(self.problems.device)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._take_step()
+            self._graph = graph
+            graph.replay()  # recording does not run
+
+    def _take_step(self) -> None:
+        rate = self.rate * self.running
+        loss = _gradient_step(self.span, self.x, self.velocity, rate, self.options.momentum, self._buffer)
+        is_small = (loss - self.loss).abs() < self.options.tolerance  # never on the first step: the loss before is inf
+        self.small.add_(1).mul_(is_small)
+        self.loss.copy_(torch.where(self.running, loss, self.loss))
+        self.steps.add_(self.running)
+        self.running.logical_and_(self.small < self.options.patience)
+
+    def write_to(self, x: Coordinates, steps: Tensor, loss: Tensor) -> None:
+        """Write the state of these problems into that of all."""
+        mine, all_of_them = ([c.delta, c.reference, *c.frame] for c in (self.x, x))
+        for whole, piece in zip(all_of_them, mine, strict=True):
+            whole[self.problems] = piece
+        steps[self.problems], loss[self.problems] = self.steps, self.loss
+
+    def shrunk(self) -> "_Loop":
+        """The loop without the problems that have stopped."""
+        keep = self.running.nonzero()[:, 0]
+        other = _Loop(self.span.select(keep), self.options, self.problems[keep], self.rate[keep])
+        other.x, other.velocity = self.x.map(partial(_pick, keep)), self.velocity.map(partial(_pick, keep))
+        other.steps, other.small, other.loss = self.steps[keep], self.small[keep], self.loss[keep]
+        return other
+
+
+def _gradient_step(
+    span: Span, x: Coordinates, velocity: Coordinates, rate: Tensor, momentum: float, buffer: Tensor
+) -> Tensor:
     """One step of SGD in place; returns the loss (E,) before it. A rate of 0 leaves a problem where it is."""
     scalar, duals = span.duals(x)
     change = span.inner(x, x, scalar, duals).clamp_min_(0)  # squared norms by part (E, parts)
-    cross_entropy, gradient = cross_entropy_and_gradient(span, span.logits(duals))
+    cross_entropy, gradient = cross_entropy_and_gradient(span, span.logits(duals, out=buffer))
     norm = change.sqrt()
     penalty = torch.where(span.is_norm, norm, change) * span.strength
-    pull = pull_strength(span, norm)
     decay = span.weight_decay[:, None]
+    hold = decay + pull_strength(span, norm)
 
-    velocity.delta.mul_(momentum).add_((decay + pull) * x.delta)
-    velocity.reference.mul_(momentum).add_((decay + pull) * x.reference + decay)
+    velocity.delta.mul_(momentum).add_(hold * x.delta)
+    velocity.reference.mul_(momentum).add_(hold * x.reference + decay)
     x.delta.addcmul_(velocity.delta, -rate[:, None])
     x.reference.addcmul_(velocity.reference, -rate[:, None])
     for i, component in enumerate(span.components):
-        hold = component.spread((decay + pull)[:, slice(*component.parts)])
-        velocity.frame[i].mul_(momentum).add_(component.pull(gradient[:, slice(*component.rows)])).addcmul_(
-            hold, x.frame[i]
-        )
-        x.frame[i].addcmul_(velocity.frame[i], -rate[:, None, None])
+        frame, speed = x.frame[i], velocity.frame[i]
+        pulled = component.pull(gradient[:, slice(*component.rows)])
+        torch.add(pulled, speed, alpha=momentum, out=speed)
+        speed.addcmul_(component.spread(hold[:, slice(*component.parts)]), frame)
+        frame.addcmul_(speed, -rate[:, None, None])
     return cross_entropy + penalty.sum(-1)
 
 

@@ -53,20 +53,25 @@ class Component:
     features: Tensor  # (E, n, d)
     gram: Tensor | None  # (E, n, n): the features are the frame; None: the identity is
     part_of_row: Tensor  # (rows,): counted within the component
-    membership: Tensor  # (rows, parts): 1 where the row belongs to the part
     reference_dual: Tensor  # (E, rows, k)
-    delta_dual: Tensor  # (E, rows, k)
+    delta_dual: Tensor | None  # (E, rows, k); None where every row starts at its reference
 
     def spread(self, numbers: Tensor) -> Tensor:
         """Numbers per part (E, parts) as numbers per row (E, rows, 1)."""
         return numbers[:, self.part_of_row, None]
 
-    def collect(self, products: Tensor) -> Tensor:
-        """Sum elementwise products (E, rows, k) by part: (E, parts)."""
-        return products.sum(-1) @ self.membership
+    def dot(self, first: Tensor, second: Tensor) -> Tensor:
+        """Inner products by part (E, parts) of two arrays (E, rows, k)."""
+        products, row = [], 0
+        for count in self.counts:
+            a, b = (t[:, row : row + count].flatten(1) for t in (first, second))
+            products.append((a[:, None] @ b[..., None])[:, 0])
+            row += count
+        return products[0] if len(products) == 1 else torch.cat(products, dim=-1)
 
     def scalar_dual(self, delta: Tensor, reference: Tensor) -> Tensor:
-        return self.spread(delta) * self.delta_dual + self.spread(reference) * self.reference_dual
+        of_reference = self.spread(reference) * self.reference_dual
+        return of_reference if self.delta_dual is None else of_reference.addcmul_(self.spread(delta), self.delta_dual)
 
     def dual(self, scalar_dual: Tensor, frame: Tensor) -> Tensor:
         return scalar_dual + frame if self.gram is None else torch.baddbmm(scalar_dual, frame, self.gram)
@@ -117,14 +122,19 @@ class Span:
             whole.append(component.dual(scalar[-1], frame))
         return scalar, whole
 
-    def logits(self, duals: list[Tensor], *, of_change: bool = False) -> Tensor:
+    def logits(self, duals: list[Tensor], *, of_change: bool = False, out: Tensor | None = None) -> Tensor:
         """Logits (E, C, n) of the rows, or of the change alone, from the duals of the change."""
-        parts = [c.logits(dual) for c, dual in zip(self.components, duals, strict=True)]
-        if len(parts) == 1:
-            return parts[0] if of_change else parts[0] + self.reference_logits
-        logits = torch.zeros_like(self.reference_logits) if of_change else self.reference_logits.clone()
-        for component, part in zip(self.components, parts, strict=True):
-            logits[:, slice(*component.rows)] += part
+        logits = torch.empty_like(self.reference_logits) if out is None else out
+        written = 0  # rows; a group inside and outside a basis has two components on the same ones
+        for component, dual in zip(self.components, duals, strict=True):
+            rows, part = slice(*component.rows), component.logits(dual)
+            if component.rows[1] <= written:
+                logits[:, rows] += part
+            elif of_change:
+                logits[:, rows] = part
+            else:
+                torch.add(part, self.reference_logits[:, rows], out=logits[:, rows])
+            written = component.rows[1]
         return logits
 
     def inner(self, x: Coordinates, y: Coordinates, y_scalar: list[Tensor], y_duals: list[Tensor]) -> Tensor:
@@ -135,18 +145,15 @@ class Span:
         cross = []
         for i, component in enumerate(self.components):
             span = slice(*component.parts)
-            if x is y:
-                cross.append(component.collect(x.frame[i] * (y_duals[i] + y_scalar[i])))
-            else:
-                x_scalar = component.scalar_dual(x.delta[:, span], x.reference[:, span])
-                cross.append(component.collect(x.frame[i] * y_duals[i] + x_scalar * y.frame[i]))
+            x_scalar = y_scalar[i] if x is y else component.scalar_dual(x.delta[:, span], x.reference[:, span])
+            cross.append(component.dot(x.frame[i], y_duals[i]) + component.dot(x_scalar, y.frame[i]))
         return products + torch.cat(cross, dim=-1)
 
     def reference_inner(self, x: Coordinates) -> Tensor:
         """Inner products by part (E, parts) of the references with x."""
         products = x.delta * self.delta_reference + x.reference * self.reference_reference
         return products + torch.cat(
-            [c.collect(b * c.reference_dual) for c, b in zip(self.components, x.frame, strict=True)], dim=-1
+            [c.dot(b, c.reference_dual) for c, b in zip(self.components, x.frame, strict=True)], dim=-1
         )
 
     def rows(self, x: Coordinates) -> Tensor:
@@ -174,7 +181,7 @@ class Span:
                 features=c.features[keep] if c.gram is None else c.features[:0],
                 gram=None if c.gram is None else c.gram[keep],
                 reference_dual=c.reference_dual[keep],
-                delta_dual=c.delta_dual[keep],
+                delta_dual=None if c.delta_dual is None else c.delta_dual[keep],
             )
             for c in self.components
         )
@@ -260,6 +267,7 @@ class _Builder:
 
     def component(self, first_part: int, *, use_gram: bool) -> Component:
         features = self.features
+        deltas = [p.delta for p in self.parts]
         part_of_row = torch.repeat_interleave(torch.arange(len(self.counts)), torch.tensor(self.counts))
         return Component(
             rows=(self.first_row, self.first_row + sum(self.counts)),
@@ -268,9 +276,8 @@ class _Builder:
             features=features,
             gram=features @ features.mT if use_gram else None,
             part_of_row=part_of_row.to(features.device),
-            membership=torch.nn.functional.one_hot(part_of_row, len(self.counts)).to(features),
             reference_dual=self._duals([p.reference for p in self.parts], use_gram),
-            delta_dual=self._duals([p.delta for p in self.parts], use_gram),
+            delta_dual=self._duals(deltas, use_gram) if any(d is not None for d in deltas) else None,
         )
 
     def _duals(self, vectors: list[Tensor | None], use_gram: bool) -> Tensor:

@@ -1,0 +1,768 @@
+"""The estimator: fit base classes, then add classes, predict, undo, save and load.
+
+>>> import numpy as np
+>>> rng = np.random.default_rng(0)
+>>> centers = {"ash": 0, "elm": 1, "oak": 2}
+>>> def photographs(name, count):
+...     return np.eye(8)[centers[name]] * 4 + rng.normal(size=(count, 8))
+>>> X = np.concatenate([photographs("ash", 40), photographs("elm", 40)])
+>>> y = ["ash"] * 40 + ["elm"] * 40
+>>> model = IncrementalClassifier(method="finetune").fit(X, y)
+>>> model.add_classes(photographs("oak", 5), ["oak"] * 5).classes_.tolist()
+['ash', 'elm', 'oak']
+>>> model.predict(photographs("oak", 2)).tolist()
+['oak', 'oak']
+>>> model.undo().classes_.tolist()
+['ash', 'elm']
+"""
+
+import contextlib
+import datetime
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from . import store
+from .methods import BaseSession, Head, Memory, Method, Session, create_method, spec_of
+from .methods.base import class_means
+from .solve import append_one
+
+Labels = Sequence[Any] | NDArray[Any] | Tensor
+Embeddings = Mapping[Any, ArrayLike] | ArrayLike
+
+
+@dataclass(frozen=True)
+class SessionRecord:
+    """What happened in one session of a model."""
+
+    kind: Literal["base", "add_classes", "add_examples", "rename_class", "remove_class"]
+    classes: tuple[Any, ...]
+    examples: int
+    steps: int
+    seconds: float
+    date: str  # UTC, ISO 8601
+
+
+@dataclass(frozen=True)
+class _State:
+    """Everything a model knows after a session. States never change; a session makes a new one."""
+
+    classes: tuple[Any, ...]  # in the order of their rows
+    base_count: int
+    with_bias: bool
+    rows: Tensor  # (C, d): d counts a bias
+    base_rows: Tensor  # (C0, d): after session 0
+    novel_references: Tensor  # (C1, d): each at the end of the session that learned it
+    base_means: Tensor | None  # (C0, d)
+    novel_means: Tensor  # (C1, d)
+    center: Tensor | None  # (d,): mean of the base training features, for good: rows were computed with it
+    counts: Tensor  # (C,): examples seen; 0 where unknown
+    memory_features: Tensor  # (m, d)
+    memory_labels: Tensor  # (m,)
+    embeddings: Tensor | None  # (C, e)
+    record: SessionRecord
+
+    @property
+    def base(self) -> BaseSession:
+        embeddings = None if self.embeddings is None else self.embeddings[: self.base_count]
+        return BaseSession(self.base_rows, self.base_means, embeddings, self.center)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A state that still lies in the store it was loaded from."""
+
+    path: str
+    id: str
+    record: SessionRecord
+
+
+class IncrementalClassifier(ClassifierMixin, BaseEstimator):
+    """A linear or cosine classifier that learns new classes from a handful of examples.
+
+    Parameters
+    ----------
+    method : name of a method (``list_methods()``), with options as on the command line (``"semantic:tau=2"``), or a
+        method itself.
+    gamma : strength of the pull on new rows; None takes the method's own.
+    beta : strength that holds old rows, one number or (base, novel); None takes the method's own.
+    memory : examples kept of every class and replayed in later sessions; 0 keeps none.
+    bias : whether `fit` learns a bias per class.
+    base_decay : weight decay of the base session's logistic regression.
+    dtype : arithmetic of the sessions, ``"float32"`` or ``"float64"``.
+    seed : of the start of new rows and of the choice of memory.
+
+    Attributes
+    ----------
+    classes_ : labels in the order of their rows. A class keeps its place; sessions append theirs in sorted order.
+    coef_ : rows (C, d). intercept_ : biases (C,), zeros where there are none.
+    sessions_ : one record per session: kind, classes, examples, steps, seconds, date.
+    n_features_in_ : width of the features.
+
+    References
+    ----------
+    Akyürek, Akyürek, Wijaya, Andreas. Subspace Regularizers for Few-Shot Class Incremental Learning. ICLR 2022.
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str | Method = "subspace",
+        gamma: float | None = None,
+        beta: float | tuple[float, float] | None = None,
+        memory: int = 0,
+        bias: bool = True,
+        base_decay: float = 5e-4,
+        dtype: Literal["float32", "float64"] = "float32",
+        seed: int = 0,
+    ) -> None:
+        self.method = method
+        self.gamma = gamma
+        self.beta = beta
+        self.memory = memory
+        self.bias = bias
+        self.base_decay = base_decay
+        self.dtype = dtype
+        self.seed = seed
+
+    # Session 0
+
+    def fit(self, X: ArrayLike | Tensor, y: Labels, embeddings: Embeddings | None = None, groups: Any = None) -> Self:
+        """Learn the base classes by multinomial logistic regression.
+
+        Parameters
+        ----------
+        X : features (n, d). y : labels (n,), strings or numbers.
+        embeddings : vectors of the classes, as a mapping from label to vector or an array (C0, e) in sorted order of
+            the labels; for methods that use language.
+        groups : which image an example is a copy of (n,), so that memory keeps whole images.
+        """
+        with _unchanged_on_error(self):
+            self._fit(X, y, embeddings, groups)
+        return self
+
+    def _fit(self, X: ArrayLike | Tensor, y: Labels, embeddings: Embeddings | None, groups: Any) -> None:
+        began = time.perf_counter()
+        method = self._method()
+        if not self.base_decay > 0:
+            raise ValueError(f"base_decay must be positive; got {self.base_decay!r}")
+        features, labels = map(np.asarray, validate_data(self, _numpy(X), _numpy(y), dtype=[np.float64, np.float32]))
+        check_classification_targets(labels)
+        classes, indices = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"a base session needs at least two classes; y holds 1 class, {_show(classes[0])}")
+        inverse_decay = 1 / (self.base_decay * len(features))
+        if len(classes) == 2:  # scikit-learn learns one row w, the two rows are -w/2 and w/2: half its squared norm
+            inverse_decay *= 2
+        regression = LogisticRegression(C=inverse_decay, fit_intercept=self.bias, max_iter=1000)
+        regression.fit(features, indices)
+        weight, intercept = np.asarray(regression.coef_), np.asarray(regression.intercept_)
+        if len(classes) == 2:
+            weight, intercept = np.concatenate([-weight, weight]) / 2, np.array([-1, 1]) * intercept / 2
+        rows = self._tensor(weight)
+        X_rows = self._augment(self._tensor(features), self.bias)
+        if self.bias:
+            rows = torch.cat([rows, self._tensor(intercept)[:, None]], dim=1)
+        targets = torch.as_tensor(indices)
+        means = class_means(X_rows, targets, tuple(range(len(classes))))
+        kept, kept_labels = self._choose_memory(X_rows, targets, groups, session=0)
+        names = tuple(classes.tolist())
+        self._start(
+            method,
+            _State(
+                classes=names,
+                base_count=len(names),
+                with_bias=self.bias,
+                rows=rows,
+                base_rows=rows,
+                novel_references=rows[:0],
+                base_means=means,
+                novel_means=rows[:0],
+                center=means.mean(0),
+                counts=torch.as_tensor(np.bincount(indices)),
+                memory_features=kept,
+                memory_labels=kept_labels,
+                embeddings=self._embeddings(method, embeddings, names, None),
+                record=_record("base", names, len(features), 0, began),
+            ),
+            width=features.shape[1],
+        )
+
+    @classmethod
+    def from_weights(
+        cls,
+        weights: ArrayLike | Tensor,
+        class_names: Sequence[Any],
+        bias: ArrayLike | Tensor | None = None,
+        *,
+        means: ArrayLike | Tensor | None = None,
+        embeddings: Embeddings | None = None,
+        **parameters: Any,
+    ) -> Self:
+        """A model around a head that exists already; no base example is needed.
+
+        Parameters
+        ----------
+        weights : rows (C0, d). class_names : their labels (C0,), kept in this order. bias : (C0,).
+        means : class means of training features (C0, d), for methods that centre features.
+        parameters : the estimator's parameters.
+        """
+        began = time.perf_counter()
+        model = cls(**parameters)
+        method = model._method()
+        rows = model._tensor(_finite(_numpy(weights), "weights"))
+        names = tuple(_plain_label(name) for name in class_names)
+        if rows.ndim != 2 or len(rows) != len(names):
+            raise ValueError(
+                f"weights must be (classes, d) for {len(names)} class names; got shape {tuple(rows.shape)}"
+            )
+        if len(names) < 2:
+            raise ValueError(f"a base session needs at least two classes; got {len(names)}")
+        for name in names:
+            _check_kind(name, names[0])
+        if len(set(names)) < len(names):
+            raise ValueError(
+                "class names must differ; " + _show(next(n for n in names if names.count(n) > 1)) + " repeats"
+            )
+        width = rows.shape[1]
+        if bias is not None:
+            column = model._tensor(_finite(_numpy(bias), "bias"))
+            if column.shape != (len(names),):
+                raise ValueError(
+                    f"bias must have one number for each of {len(names)} classes; got {tuple(column.shape)}"
+                )
+            rows = torch.cat([rows, column[:, None]], dim=1)
+        base_means = None
+        if means is not None:
+            base_means = model._tensor(_finite(_numpy(means), "means"))
+            if base_means.shape != (len(names), width):
+                raise ValueError(
+                    f"means must have the weights' shape {(len(names), width)}; got {tuple(base_means.shape)}"
+                )
+            base_means = model._augment(base_means, bias is not None)
+        model._start(
+            method,
+            _State(
+                classes=names,
+                base_count=len(names),
+                with_bias=bias is not None,
+                rows=rows,
+                base_rows=rows,
+                novel_references=rows[:0],
+                base_means=base_means,
+                novel_means=rows[:0],
+                center=None if base_means is None else base_means.mean(0),
+                counts=torch.zeros(len(names), dtype=torch.int64),
+                memory_features=rows[:0],
+                memory_labels=torch.zeros(0, dtype=torch.int64),
+                embeddings=model._embeddings(method, embeddings, names, None),
+                record=_record("base", names, 0, 0, began),
+            ),
+            width=width,
+        )
+        return model
+
+    # Later sessions
+
+    def add_classes(
+        self, X: ArrayLike | Tensor, y: Labels, embeddings: Embeddings | None = None, groups: Any = None
+    ) -> Self:
+        """Learn new classes from a few examples: one incremental session.
+
+        Parameters
+        ----------
+        X : features (n, d). y : labels (n,) of classes that the model does not know yet.
+        embeddings : vectors of the new classes, as for `fit`.
+        groups : which image an example is an augmented copy of (n,).
+        """
+        began = time.perf_counter()
+        state, method = self._now()
+        features, labels = self._session_input(X, y)
+        names = tuple(np.unique(labels).tolist())
+        for name in names:
+            if name in state.classes:
+                learned = ("base", "add_classes", "rename_class")
+                born = max(i for i, s in enumerate(self.sessions_) if s.kind in learned and name in s.classes)
+                raise ValueError(
+                    f"class {_show(name)} was already learned in session {born}; add_classes takes new classes only "
+                    "(add_examples takes more of a known one)"
+                )
+        if embeddings is not None and state.embeddings is None:
+            raise ValueError("the base classes have no embeddings; pass theirs to fit or from_weights first")
+        vectors = self._embeddings(method, embeddings, names, state.embeddings)
+        first = len(state.classes)
+        place = {name: first + i for i, name in enumerate(names)}
+        X_rows = self._augment(features, state.with_bias)
+        targets = torch.tensor([place[label] for label in labels.tolist()])
+        learning = tuple(place.values())
+        means = class_means(X_rows, targets, learning)
+        rows, steps = self._learn(state, method, X_rows, targets, learning, means, vectors)
+        kept, kept_labels = self._choose_memory(X_rows, targets, groups, session=len(self._history))
+        self._push(
+            replace(
+                state,
+                classes=state.classes + names,
+                rows=rows,
+                novel_references=torch.cat([state.novel_references, rows[first:]]),
+                novel_means=torch.cat([state.novel_means, means]),
+                counts=torch.cat([state.counts, torch.bincount(targets - first)]),
+                memory_features=torch.cat([state.memory_features, kept]),
+                memory_labels=torch.cat([state.memory_labels, kept_labels]),
+                embeddings=None
+                if state.embeddings is None or vectors is None
+                else torch.cat([state.embeddings, vectors]),
+                record=_record("add_classes", names, len(features), steps, began),
+            )
+        )
+        return self
+
+    def add_examples(self, X: ArrayLike | Tensor, y: Labels) -> Self:
+        """Learn more about classes that the model knows: their rows move, the others are held as in any session.
+
+        A class of an incremental session is learned on from where its row stands; a base class stays among the base
+        rows, held by R_old, and only its examples move it.
+        """
+        began = time.perf_counter()
+        state, method = self._now()
+        features, labels = self._session_input(X, y)
+        names = tuple(np.unique(labels).tolist())
+        for name in names:
+            if name not in state.classes:
+                raise ValueError(
+                    f"class {_show(name)} is not known; add_examples takes known classes only (add_classes)"
+                )
+        place = {name: state.classes.index(name) for name in names}
+        learning = tuple(sorted(place.values()))
+        X_rows = self._augment(features, state.with_bias)
+        targets = torch.tensor([place[label] for label in labels.tolist()])
+        chosen = torch.tensor(learning)
+        added = torch.bincount(targets, minlength=len(state.classes))
+        counts = state.counts + added
+        share = added[chosen] / torch.where(state.counts[chosen] > 0, counts[chosen], 2 * added[chosen])
+        means = self._all_means(state)[chosen]
+        new_means = class_means(X_rows, targets, learning)
+        weight = share[:, None].to(means)
+        means = torch.where(means.isnan(), new_means, means + weight * (new_means - means))
+        vectors = None if state.embeddings is None else state.embeddings[chosen]
+        rows, steps = self._learn(state, method, X_rows, targets, learning, means, vectors, share=share.to(means))
+        novel = chosen[chosen >= state.base_count] - state.base_count
+        references, novel_means = state.novel_references.clone(), state.novel_means.clone()
+        references[novel] = rows[state.base_count + novel]
+        novel_means[novel] = means[chosen >= state.base_count]
+        self._push(
+            replace(
+                state,
+                rows=rows,
+                novel_references=references,
+                novel_means=novel_means,
+                counts=counts,
+                record=_record("add_examples", names, len(features), steps, began),
+            )
+        )
+        return self
+
+    def rename_class(self, old: Any, new: Any) -> Self:
+        """Give a class another label; its row stays."""
+        began = time.perf_counter()
+        state, _ = self._now()
+        index = self._index(state, old)
+        new = _plain_label(new)
+        if new in state.classes:
+            raise ValueError(f"class {_show(new)} exists already; two classes cannot share a name")
+        _check_kind(new, state.classes[0])
+        classes = (*state.classes[:index], new, *state.classes[index + 1 :])
+        self._push(replace(state, classes=classes, record=_record("rename_class", (old, new), 0, 0, began)))
+        return self
+
+    def remove_class(self, label: Any) -> Self:
+        """Forget a class; the others keep their order."""
+        began = time.perf_counter()
+        state, _ = self._now()
+        index = self._index(state, label)
+        is_base = index < state.base_count
+        if is_base and state.base_count <= 2:
+            raise ValueError(f"class {_show(label)} cannot be removed: a model needs at least two base classes")
+        keep = torch.arange(len(state.classes)) != index
+        base_keep, novel_keep = keep[: state.base_count], keep[state.base_count :]
+        remembered = state.memory_labels != index
+        labels = state.memory_labels[remembered]
+        self._push(
+            replace(
+                state,
+                classes=(*state.classes[:index], *state.classes[index + 1 :]),
+                base_count=state.base_count - is_base,
+                rows=state.rows[keep],
+                base_rows=state.base_rows[base_keep],
+                novel_references=state.novel_references[novel_keep],
+                base_means=None if state.base_means is None else state.base_means[base_keep],
+                novel_means=state.novel_means[novel_keep],
+                counts=state.counts[keep],
+                memory_features=state.memory_features[remembered],
+                memory_labels=labels - (labels > index).to(labels),
+                embeddings=None if state.embeddings is None else state.embeddings[keep],
+                record=_record("remove_class", (label,), 0, 0, began),
+            )
+        )
+        return self
+
+    def undo(self) -> Self:
+        """Take the last session back."""
+        check_is_fitted(self)
+        if len(self._history) == 1:
+            raise ValueError("there is no session to undo; only the base session is left")
+        self._adopt(self._history[:-1])
+        return self
+
+    # Predictions
+
+    def decision_function(self, X: ArrayLike | Tensor) -> Any:
+        """Scores (n, C); for two classes, as scikit-learn has it, the second's lead (n,)."""
+        scores = self._scores(X)
+        return _like(X, scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
+
+    def predict_proba(self, X: ArrayLike | Tensor) -> Any:
+        """Probabilities (n, C), columns in the order of ``classes_``."""
+        return _like(X, torch.softmax(self._scores(X), dim=1))
+
+    def predict(self, X: ArrayLike | Tensor) -> Any:
+        """Labels (n,): a tensor for tensors where labels are numbers, else an array."""
+        best = self._scores(X).argmax(1)
+        labels = self.classes_[best.numpy()]
+        return (
+            torch.as_tensor(labels, device=X.device)
+            if isinstance(X, Tensor) and labels.dtype.kind in "biuf"
+            else labels
+        )
+
+    # Saving
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model, all its sessions included, to the directory ``path``; atomic and without pickle."""
+        check_is_fitted(self)
+        versions: list[store.Version | str] = []
+        for session, entry in enumerate(self._history):
+            if isinstance(entry, _Stored) and Path(entry.path).resolve() == Path(path).resolve():
+                versions.append(entry.id)
+            else:
+                versions.append(self._to_version(self._resolve(entry), self.sessions_[: session + 1]))
+        last = versions[-1]
+        store.write(path, versions, last if isinstance(last, str) else last.id)
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model that `save` wrote; earlier sessions stay on disk until `undo` needs them."""
+        pointer = store.read(path)
+        chain = pointer.chain[: pointer.chain.index(pointer.current) + 1]
+        version = store.load_version(path, pointer.current)
+        try:
+            parameters = dict(version.meta["parameters"])
+            if isinstance(parameters["beta"], list):
+                parameters["beta"] = tuple(parameters["beta"])
+            model = cls(**parameters)
+            model.n_features_in_ = int(version.meta["n_features_in"])
+            records = _records(version)
+            earlier = [_Stored(str(path), id, record) for id, record in zip(chain[:-1], records[:-1], strict=True)]
+            model._adopt([*earlier, _from_version(version)])
+        except (KeyError, TypeError, ValueError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise store.StoreError(f"'{path}' is a Subspan store but holds no classifier: {reason}") from error
+        return model
+
+    # Inside
+
+    def _method(self) -> Method:
+        if not isinstance(self.memory, int | np.integer) or self.memory < 0:
+            raise ValueError(f"memory must be a whole number, 0 or more; got {self.memory!r}")
+        if self.dtype not in ("float32", "float64"):
+            raise ValueError(f"dtype must be float32 or float64; got {self.dtype!r}")
+        if not isinstance(self.seed, int | np.integer) or self.seed < 0:
+            raise ValueError(f"seed must be a whole number, 0 or more; got {self.seed!r}")
+        spec = spec_of(self.method) if isinstance(self.method, Method) else self.method
+        options: dict[str, Any] = {}
+        if self.gamma is not None:
+            options["gamma"] = self.gamma
+        if self.beta is not None:
+            base, novel = self.beta if isinstance(self.beta, tuple | list) else (self.beta, self.beta)
+            options |= {"beta_base": base, "beta_novel": novel}
+        return create_method(spec, **options)
+
+    def _start(self, method: Method, state: _State, width: int) -> None:
+        """Take a base session as the model's first state."""
+        missing = [need for need in ("embeddings", "means") if need in method.needs]
+        for need, value in (("embeddings", state.embeddings), ("means", state.base_means)):
+            if need in missing and value is None:
+                raise ValueError(f"method '{method.name}' needs {need} of the base classes; pass {need}=...")
+        rows = method.base_rows(self._for_method(method, state).base)
+        if not method.uses_bias and state.with_bias:
+            rows = torch.cat([rows, rows.new_zeros(len(rows), 1)], dim=1)
+        self.n_features_in_ = width
+        self._adopt([replace(state, rows=rows)])
+
+    def _now(self) -> tuple[_State, Method]:
+        check_is_fitted(self)
+        return self._resolve(self._history[-1]), self._method()
+
+    def _resolve(self, entry: "_State | _Stored") -> _State:
+        return _from_version(store.load_version(entry.path, entry.id)) if isinstance(entry, _Stored) else entry
+
+    def _push(self, state: _State) -> None:
+        self._adopt([*self._history, state])
+
+    def _adopt(self, history: "list[_State | _Stored]") -> None:
+        """Take a history as the model's; its last state is what the model says from now on."""
+        state = self._resolve(history[-1])
+        self._history = [*history[:-1], state]
+        self.classes_ = np.array(state.classes)
+        d = self._width(state)
+        self.coef_ = state.rows[:, :d].numpy()
+        self.intercept_ = state.rows[:, d].numpy() if state.with_bias else np.zeros(len(state.rows), self.coef_.dtype)
+
+    @property
+    def sessions_(self) -> tuple[SessionRecord, ...]:
+        check_is_fitted(self, "_history")
+        return tuple(entry.record for entry in self._history)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_history")
+
+    def _width(self, state: _State) -> int:
+        return state.rows.shape[1] - state.with_bias
+
+    def _for_method(self, method: Method, state: _State) -> _State:
+        """The state as the method sees it: without the bias where it takes none."""
+        if method.uses_bias or not state.with_bias:
+            return state
+        d = self._width(state)
+        names = ("rows", "base_rows", "novel_references", "base_means", "novel_means", "center", "memory_features")
+        cut = {n: None if getattr(state, n) is None else getattr(state, n)[..., :d] for n in names}
+        return replace(state, with_bias=False, **cut)
+
+    def _all_means(self, state: _State) -> Tensor:
+        base = state.base_means
+        if base is None:
+            base = torch.full_like(state.base_rows, torch.nan)
+        return torch.cat([base, state.novel_means])
+
+    def _learn(
+        self,
+        state: _State,
+        method: Method,
+        support: Tensor,
+        labels: Tensor,
+        learning: tuple[int, ...],
+        means: Tensor,
+        embeddings: Tensor | None,
+        share: Tensor | None = None,
+    ) -> tuple[Tensor, int]:
+        """The rows (C, d) after a session, and the steps it took; ``share`` marks a session on known classes."""
+        view = self._for_method(method, state)
+        d = view.rows.shape[1]
+        new = share is None
+        extra = view.rows.new_zeros(len(learning) if new else 0, d)
+        rows = torch.cat([view.rows, extra])
+        if view.rows is view.base_rows:  # nothing has moved yet: one array serves as start and reference
+            references = rows
+        else:
+            references = torch.cat([method.base_rows(view.base), view.novel_references, extra])
+        all_means = torch.cat([self._all_means(view), extra])
+        all_means[list(learning)] = means[:, :d]
+        head = Head(rows, references, state.base_count, learning, all_means, new, share)
+        stored = view.memory_features, view.memory_labels
+        of_base = stored[1] < state.base_count
+        memories = [Memory(stored[0][m], stored[1][m]) if bool(m.any()) else None for m in (of_base, ~of_base)]
+        seed = int(np.random.SeedSequence([self.seed, len(self._history)]).generate_state(1)[0])
+        session = Session(support[:, :d], labels, memories[0], memories[1], embeddings, (seed,))
+        update = method.learn(view.base, head, session)
+        if not bool(torch.isfinite(update.rows).all()):
+            raise ValueError(
+                f"method '{spec_of(method)}' diverged on this session; lower its learning_rate or use solver=optimum; "
+                "the model is unchanged"
+            )
+        result = update.rows
+        if d < state.rows.shape[1]:
+            result = torch.cat([result, result.new_zeros(len(result), 1)], dim=1)
+        return result, int(update.steps)
+
+    def _scores(self, X: ArrayLike | Tensor) -> Tensor:
+        state, method = self._now()
+        checked = validate_data(self, _numpy(X), reset=False, dtype=[np.float64, np.float32])
+        features = torch.tensor(np.asarray(checked))
+        view = self._for_method(method, state)
+        base = view.base
+        if base.center is not None:
+            base = replace(base, origin=base.center.to(features))
+        queries = append_one(features) if view.with_bias else features
+        return method.scores(base, view.rows.to(features), queries)
+
+    def _session_input(self, X: ArrayLike | Tensor, y: Labels) -> tuple[Tensor, NDArray[Any]]:
+        """Features (n, d) and labels (n,) of a session, checked."""
+        features, labels = np.asarray(_numpy(X)), np.asarray(_numpy(y))
+        if features.shape[:1] == (0,):
+            raise ValueError("a session needs at least one example; got none")
+        if features.ndim != 2 or features.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"features must be (n, {self.n_features_in_}), as in the base session; got {features.shape}"
+            )
+        if labels.shape != (len(features),):
+            raise ValueError(f"y must hold one label for each of {len(features)} examples; got shape {labels.shape}")
+        if labels.dtype.kind == "O":
+            labels = np.array(labels.tolist())
+        _check_kind(labels[0], self.classes_[0])
+        return self._tensor(_finite(features, "X")), labels
+
+    def _embeddings(
+        self, method: Method, given: Embeddings | None, names: tuple[Any, ...], known: Tensor | None
+    ) -> Tensor | None:
+        """Vectors (K, e) of these classes, checked against those the model has."""
+        if given is None:
+            if "embeddings" in method.needs:
+                raise ValueError(
+                    f"method '{method.name}' needs embeddings of the classes; pass embeddings={{label: vector}}"
+                )
+            if known is None:
+                return None
+            raise ValueError("the model has embeddings of its classes; pass embeddings of the new ones too")
+        if isinstance(given, Mapping):
+            missing = [name for name in names if name not in given]
+            if missing:
+                raise ValueError(f"embeddings lack class {_show(missing[0])}")
+            vectors = np.stack([np.asarray(_numpy(given[name]), np.float64) for name in names])
+        else:
+            vectors = np.asarray(_numpy(given), np.float64)
+        if vectors.ndim != 2 or len(vectors) != len(names):
+            raise ValueError(f"embeddings must be ({len(names)}, e), one for each class; got shape {vectors.shape}")
+        if known is not None and vectors.shape[1] != known.shape[1]:
+            raise ValueError(f"embeddings must have the base classes' width {known.shape[1]}; got {vectors.shape[1]}")
+        return self._tensor(_finite(vectors, "embeddings"))
+
+    def _choose_memory(self, features: Tensor, labels: Tensor, groups: Any, session: int) -> tuple[Tensor, Tensor]:
+        """``memory`` images of every class, with all their copies, drawn once."""
+        images = np.arange(len(labels)) if groups is None else np.unique(_numpy(groups), return_inverse=True)[1]
+        if len(images) != len(labels):
+            raise ValueError(f"groups must hold one entry for each of {len(labels)} examples; got {len(images)}")
+        if self.memory == 0:
+            return features[:0], labels[:0]
+        rng = np.random.default_rng([self.seed, session])
+        kept = []
+        for label in np.unique(labels.numpy()):
+            places = np.flatnonzero(labels.numpy() == label)
+            owned = np.unique(images[places])
+            chosen = rng.permutation(owned)[: self.memory]
+            kept.append(places[np.isin(images[places], chosen)])
+        index = torch.as_tensor(np.concatenate(kept))
+        return features[index], labels[index]
+
+    def _index(self, state: _State, label: Any) -> int:
+        if label not in state.classes:
+            raise ValueError(f"class {_show(label)} is not known")
+        return state.classes.index(label)
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        # A copy: what the caller does to his array later is none of the model's business.
+        return torch.tensor(array, dtype=getattr(torch, self.dtype))
+
+    def _augment(self, features: Tensor, with_bias: bool) -> Tensor:
+        return append_one(features) if with_bias else features
+
+    def _to_version(self, state: _State, records: Sequence[SessionRecord]) -> store.Version:
+        arrays = {}
+        for name, value in vars(state).items():
+            if isinstance(value, Tensor) and not (name == "base_rows" and value is state.rows):
+                arrays[name] = value.contiguous().numpy()
+        parameters = {name: _plain_label(value) for name, value in self.get_params(deep=False).items()}
+        if isinstance(self.method, Method):
+            parameters["method"] = spec_of(self.method)
+        meta = {
+            "parameters": parameters,
+            "n_features_in": self.n_features_in_,
+            "classes": list(state.classes),
+            "base_count": state.base_count,
+            "with_bias": state.with_bias,
+            "sessions": [vars(record) for record in records],
+        }
+        return store.make_version(arrays, meta)
+
+
+def _from_version(version: store.Version) -> _State:
+    meta = version.meta
+    tensors: dict[str, Any] = {name: torch.as_tensor(array) for name, array in version.arrays.items()}
+    tensors.setdefault("base_rows", tensors["rows"])
+    for name in ("base_means", "center", "embeddings"):
+        tensors.setdefault(name, None)
+    return _State(
+        classes=tuple(meta["classes"]),
+        base_count=meta["base_count"],
+        with_bias=meta["with_bias"],
+        record=_records(version)[-1],
+        **tensors,
+    )
+
+
+def _records(version: store.Version) -> list[SessionRecord]:
+    """The records of all sessions up to this version."""
+    return [SessionRecord(**{**record, "classes": tuple(record["classes"])}) for record in version.meta["sessions"]]
+
+
+def _record(kind: Any, classes: Sequence[Any], examples: int, steps: int, began: float) -> SessionRecord:
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    labels = tuple(_plain_label(label) for label in classes)
+    return SessionRecord(kind, labels, examples, steps, round(time.perf_counter() - began, 3), date)
+
+
+def _numpy(values: Any) -> Any:
+    """An array of a tensor; anything else as it is for scikit-learn to check, lists made arrays."""
+    if isinstance(values, Tensor):
+        return values.detach().cpu().numpy()
+    return np.asarray(values) if isinstance(values, list | tuple) else values
+
+
+def _like(given: Any, values: Tensor) -> Any:
+    return values.to(given.device) if isinstance(given, Tensor) else values.numpy()
+
+
+def _finite(array: Any, name: str) -> NDArray[Any]:
+    array = np.asarray(array)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be numbers; got dtype {array.dtype}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite; it holds NaN or infinity")
+    return array
+
+
+def _plain_label(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _show(label: Any) -> str:
+    return repr(_plain_label(label))
+
+
+def _check_kind(label: Any, known: Any) -> None:
+    """Labels of one model are all strings, all numbers or all truth values: an array must hold them unchanged."""
+    kinds = [next(k for k in (str, bool, object) if isinstance(_plain_label(item), k)) for item in (label, known)]
+    if kinds[0] is not kinds[1]:
+        raise ValueError(f"labels must be of one kind; the model's are like {_show(known)}, got {_show(label)}")
+
+
+@contextlib.contextmanager
+def _unchanged_on_error(model: Any) -> Iterator[None]:
+    """Take a model back to what it was when something goes wrong inside."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
