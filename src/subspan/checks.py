@@ -1,0 +1,360 @@
+"""The common suite of checks: what every method must keep to when the estimator uses it.
+
+    from subspan.checks import check_method
+    check_method("mine:gamma=2")
+
+runs all of it on a method of yours, once it is registered; a broken rule raises AssertionError with the rule. Each
+``check_*`` function is one rule and can be run by itself (``list_checks()``), for instance as one test each.
+"""
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from .classifier import IncrementalClassifier
+from .methods import Method, spec_of
+
+Check = Callable[[str], None]
+
+WIDTH = 24
+BASE = tuple(f"base {i:02}" for i in range(12))  # fewer than the width, more than a tiny span
+FIRST, SECOND = ("novel b", "novel a"), ("another",)
+
+
+def check_method(method: str | Method) -> None:
+    """Run every check on a method, given by name, as ``name:option=value,...``, or itself."""
+    spec = method if isinstance(method, str) else spec_of(method)
+    for check in list_checks():
+        try:
+            check(spec)
+        except Exception as error:
+            error.add_note(f"{check.__name__} of method '{spec}'")
+            raise
+
+
+def list_checks() -> list[Check]:
+    """All checks of this module."""
+    return [value for name, value in globals().items() if name.startswith("check_") and value is not check_method]
+
+
+def check_old_classes_keep_their_rows(spec: str) -> None:
+    """Sessions append classes: labels and order of the old ones stay, and most clear examples keep their label."""
+    model = _fitted(spec)
+    queries = _examples(BASE, 3, seed=9)[0]
+    before = model.predict(queries)
+    for names in (FIRST, SECOND):
+        known = model.classes_
+        _add(model, names)
+        np.testing.assert_array_equal(model.classes_[: len(known)], known, "a session moved old classes")
+        _require(len(model.coef_) == len(model.classes_), "there must be one row for each class")
+    kept = (model.predict(queries) == before).mean()
+    _require(kept >= 0.5, f"old classes must keep most of their clear examples; {kept:.0%} kept theirs")
+
+
+def check_sessions_are_recorded_in_order(spec: str) -> None:
+    """`sessions_` says what happened in which order; within a session classes come sorted."""
+    model = _fitted(spec)
+    _add(model, FIRST, shots=4)
+    _add(model, SECOND, shots=3)
+    found = [(record.kind, record.classes, record.examples) for record in model.sessions_]
+    learned = tuple(sorted(FIRST))
+    _require(
+        found == [("base", BASE, 8 * len(BASE)), ("add_classes", learned, 8), ("add_classes", SECOND, 3)],
+        f"sessions must be recorded in order; found {found}",
+    )
+    np.testing.assert_array_equal(model.classes_, BASE + learned + SECOND)
+
+
+def check_same_seed_same_result(spec: str) -> None:
+    """Two models of one seed are equal bit for bit, with memory too."""
+    first, second = (_learned(spec, memory=1, seed=5) for _ in range(2))
+    _same_model(first, second)
+
+
+def check_save_and_load(spec: str) -> None:
+    """A loaded model is the saved one bit for bit, learns on as it would have, and can undo."""
+    model = _fitted(spec, memory=1)
+    _add(model, FIRST)
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = IncrementalClassifier.load(model.save(Path(folder) / "model.subspan"))
+        _same_model(model, loaded)
+        _add(model, SECOND)
+        _add(loaded, SECOND)
+        _same_model(model, loaded, records=False)
+        model.undo().undo()
+        loaded.undo().undo()
+        _same_model(model, loaded)
+
+
+def check_one_example(spec: str) -> None:
+    """One class from one example is a session."""
+    model = _fitted(spec)
+    _add(model, SECOND, shots=1)
+    _require(model.classes_.tolist() == [*BASE, *SECOND], "one example must be enough for a class")
+    _finite(model)
+
+
+def check_finite(spec: str) -> None:
+    """No NaN or infinity, whatever the support: zeros, one example twice, very long ones; probabilities sum to 1."""
+    X = np.zeros((6, WIDTH))
+    X[2:4, 0] = 1.0
+    X[4:, 1] = 30.0
+    y = ["zeros", "zeros", "twice", "twice", "long", "long"]
+    for bias in (True, False):
+        model = _fitted(spec, bias=bias)
+        model.add_classes(X, y, embeddings=_vectors(model, sorted(set(y))))
+        _finite(model)
+
+
+def check_undo(spec: str) -> None:
+    """`undo` restores the model of before exactly, and the session learned again is the same."""
+    model, untouched = _fitted(spec, memory=1), _fitted(spec, memory=1)
+    _add(model, FIRST)
+    _add(model, SECOND)
+    model.undo()
+    _add(untouched, FIRST)
+    _same_model(model, untouched)
+    _add(model, SECOND)
+    _add(untouched, SECOND)
+    _same_model(model, untouched)
+
+
+def check_global_random_state(spec: str) -> None:
+    """Nothing reads or sets the global random state of torch, NumPy or Python."""
+    results = []
+    for seed in (1, 2):
+        with _global_seed(seed):
+            before = _global_state()
+            model = _learned(spec, memory=1)
+            model.predict_proba(_examples(BASE, 1, seed=3)[0])
+            for name, state in _global_state().items():
+                _require(state == before[name], f"the global random state of {name} was touched")
+        results.append(model)
+    _same_model(*results)
+
+
+def check_bad_input(spec: str) -> None:
+    """What a session refuses leaves the model as it was."""
+    model = _learned(spec)
+    twin = _learned(spec)
+    X, y = _examples(("bad",), 3, seed=4)
+    vectors = _vectors(model, ("bad",))
+    nan = X.copy()
+    nan[1, 2] = np.nan
+    bad: list[tuple[Any, Any, Any]] = [
+        (X, [BASE[0]] * 3, vectors),
+        (X[:, :-1], y, vectors),
+        (nan, y, vectors),
+        (X * np.inf, y, vectors),
+        (X, y[:-1], vectors),
+        (X[:0], y[:0], vectors),
+        (X, np.arange(3), vectors),
+    ]
+    if vectors is not None:
+        bad += [(X, y, None), (X, y, {"bad": np.ones(99)}), (X, y, {"good": np.ones(5)})]
+    for features, labels, embeddings in bad:
+        try:
+            model.add_classes(features, labels, embeddings=embeddings)
+        except ValueError:
+            _same_model(model, twin)
+        else:
+            raise AssertionError(f"add_classes must refuse bad input; it took y={list(labels)}")
+
+
+def check_kinds_of_arrays(spec: str) -> None:
+    """Arrays, lists and tensors say the same; arrays and lists give arrays, tensors give tensors."""
+    X, y = _examples(FIRST, 4, seed=2)
+    queries = _examples(BASE + FIRST, 1, seed=3)[0]
+    by_array, by_list, by_tensor = _fitted(spec), _fitted(spec), _fitted(spec)
+    vectors = _vectors(by_array, FIRST)
+    by_array.add_classes(X, y, embeddings=vectors)
+    by_list.add_classes(X.tolist(), y.tolist(), embeddings=vectors)
+    by_tensor.add_classes(torch.tensor(X), y, embeddings=vectors)
+    _same_model(by_array, by_list)
+    _same_model(by_array, by_tensor)
+    for name in ("predict_proba", "decision_function"):
+        function = getattr(by_array, name)
+        array, tensor = function(queries), function(torch.tensor(queries))
+        _require(isinstance(array, np.ndarray), f"{name} of an array must be an array")
+        _require(isinstance(tensor, torch.Tensor), f"{name} of a tensor must be a tensor")
+        np.testing.assert_array_equal(array, tensor.numpy())
+    numbers = _fitted(spec, numbered=True)
+    found = numbers.predict(torch.tensor(queries))
+    _require(isinstance(found, torch.Tensor), "predict of a tensor must be a tensor where labels are numbers")
+    np.testing.assert_array_equal(numbers.predict(queries), found.numpy())
+
+
+def check_add_examples(spec: str) -> None:
+    """More examples of known classes, novel or base, leave the classes and most clear examples of the others."""
+    model = _learned(spec)
+    queries = _examples(BASE[2:], 3, seed=9)[0]
+    for known in (FIRST[0], BASE[0]):
+        classes, before = model.classes_, model.predict(queries)
+        model.add_examples(*_examples((known,), 3, seed=8))
+        np.testing.assert_array_equal(model.classes_, classes)
+        kept = (model.predict(queries) == before).mean()
+        _require(kept >= 0.5, f"add_examples must leave the other classes; {kept:.0%} of their examples kept theirs")
+        _require(model.sessions_[-1].kind == "add_examples", "add_examples must be recorded")
+        _finite(model)
+    model.undo().undo()
+    _same_model(model, _learned(spec))
+
+
+def check_rename_class(spec: str) -> None:
+    """Another name for a class changes nothing but the name."""
+    model = _learned(spec)
+    queries = _examples(BASE + FIRST, 2, seed=3)[0]
+    before, scores = model.predict(queries), model.predict_proba(queries)
+    model.rename_class(FIRST[0], "renamed")
+    np.testing.assert_array_equal(model.predict(queries), np.where(before == FIRST[0], "renamed", before))
+    np.testing.assert_array_equal(model.predict_proba(queries), scores)
+
+
+def check_remove_class(spec: str) -> None:
+    """Without a class, the others keep their order and their scores, bit for bit, and further classes can come."""
+    queries = _examples(BASE + FIRST, 2, seed=3)[0]
+    for gone in (FIRST[0], BASE[1]):
+        model = _learned(spec, memory=1)
+        keep = model.classes_ != gone
+        scores, classes = model.decision_function(queries), model.classes_
+        model.remove_class(gone)
+        np.testing.assert_array_equal(model.classes_, classes[keep])
+        # One column less may be summed in another order.
+        np.testing.assert_allclose(model.decision_function(queries), scores[:, keep], rtol=1e-12, atol=1e-12)
+        _add(model, ("late",))
+        _require(model.classes_[-1] == "late", "a class can be added after another was removed")
+        _finite(model)
+
+
+def check_memory(spec: str) -> None:
+    """Memory 0 keeps nothing, memory k keeps k examples of every class, chosen once."""
+    for memory in (0, 1, 3):
+        model = _fitted(spec, memory=memory)
+        _add(model, FIRST)
+        early = model._now()[0]
+        _add(model, SECOND)
+        late = model._now()[0]
+        counts = torch.bincount(late.memory_labels, minlength=len(model.classes_))
+        _require(bool((counts == memory).all()), f"memory={memory} must keep as many of each class; kept {counts}")
+        kept = late.memory_features[: len(early.memory_features)]
+        _require(torch.equal(kept, early.memory_features), "what memory keeps must stay the same")
+        _finite(model)
+
+
+def check_parameters(spec: str) -> None:
+    """A clone is unfitted with the same parameters and learns the same."""
+    model = _learned(spec, memory=1, seed=3)
+    copy: Any = clone(model)
+    _require(copy.get_params() == model.get_params(), "a clone must have the same parameters")
+    _require(not hasattr(copy, "classes_"), "a clone must not be fitted")
+    _teach_base(copy)
+    _add(copy, FIRST)
+    _same_model(model, copy)
+
+
+# The data: one clear direction per class, some noise, and an embedding near that of two other classes.
+
+
+def _examples(names: tuple[str, ...], count: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+    rng = np.random.default_rng([seed, count])
+    X = np.concatenate([_direction(name) * 3 + 0.3 * rng.normal(size=(count, WIDTH)) for name in names])
+    return X, np.repeat(names, count)
+
+
+def _direction(name: str) -> NDArray[np.float64]:
+    """A unit vector (WIDTH,) that depends on nothing but the name."""
+    vector = np.random.default_rng(list(name.encode())).normal(size=WIDTH)
+    return vector / np.linalg.norm(vector)
+
+
+def _vectors(model: IncrementalClassifier, names: Any) -> dict[Any, NDArray[np.float64]] | None:
+    """Embeddings (5,) of these classes, where the method needs them."""
+    if "embeddings" not in model._method().needs:
+        return None
+    return {name: _direction(str(name))[:5] * 4 for name in names}
+
+
+# The models
+
+
+def _fitted(spec: str, *, numbered: bool = False, **parameters: Any) -> IncrementalClassifier:
+    """A model that has learned the base classes; ``numbered`` calls them 0 to 11."""
+    return _teach_base(IncrementalClassifier(method=spec, **parameters), numbered)
+
+
+def _teach_base(model: IncrementalClassifier, numbered: bool = False) -> IncrementalClassifier:
+    X, y = _examples(BASE, 8, seed=0)
+    labels = np.repeat(np.arange(len(BASE)), 8) if numbered else y
+    return model.fit(X, labels, embeddings=_vectors(model, np.unique(labels).tolist()))
+
+
+def _learned(spec: str, **parameters: Any) -> IncrementalClassifier:
+    """A model that has learned the base classes and one session."""
+    model = _fitted(spec, **parameters)
+    _add(model, FIRST)
+    return model
+
+
+def _add(model: IncrementalClassifier, names: tuple[str, ...], shots: int = 4) -> None:
+    model.add_classes(*_examples(names, shots, seed=1), embeddings=_vectors(model, names))
+
+
+# What is required
+
+
+def _require(condition: bool, rule: str) -> None:
+    if not condition:
+        raise AssertionError(rule)
+
+
+def _same_model(first: IncrementalClassifier, second: IncrementalClassifier, *, records: bool = True) -> None:
+    """Two models are equal bit for bit in what they hold and say; dates and seconds aside."""
+    np.testing.assert_array_equal(first.classes_, second.classes_)
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    np.testing.assert_array_equal(first.intercept_, second.intercept_)
+    queries = _examples(BASE + FIRST + SECOND, 1, seed=7)[0]
+    np.testing.assert_array_equal(first.predict_proba(queries), second.predict_proba(queries))
+    np.testing.assert_array_equal(first.predict(queries), second.predict(queries))
+    if records:
+        one, two = ([(r.kind, r.classes, r.examples, r.steps) for r in m.sessions_] for m in (first, second))
+        _require(one == two, f"sessions must agree; found {one} and {two}")
+
+
+def _finite(model: IncrementalClassifier) -> None:
+    queries = np.concatenate([np.zeros((1, WIDTH)), _examples(BASE + FIRST, 1, seed=7)[0]])
+    probabilities = model.predict_proba(queries)
+    _require(bool(np.isfinite(model.coef_).all()), "rows must be finite")
+    _require(bool(np.isfinite(probabilities).all()), "probabilities must be finite")
+    np.testing.assert_allclose(probabilities.sum(1), 1.0, atol=1e-6)
+
+
+def _global_state() -> dict[str, Any]:
+    kind, keys, *rest = np.random.get_state()
+    return {
+        "torch": torch.get_rng_state().tolist(),
+        "NumPy": (kind, np.asarray(keys).tolist(), *rest),
+        "Python": random.getstate(),
+    }
+
+
+@contextmanager
+def _global_seed(seed: int) -> Iterator[None]:
+    """The global random states at this seed; afterwards as they were."""
+    kept = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    torch.manual_seed(seed)
+    np.random.seed(seed)
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(kept[0])
+        np.random.set_state(kept[1])
+        random.setstate(kept[2])

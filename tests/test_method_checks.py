@@ -1,0 +1,179 @@
+"""Every registered method passes the common suite; scikit-learn's suite passes; ours catches what it is for."""
+
+import dataclasses
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from subspan import IncrementalClassifier, checks, create_method, list_methods
+from subspan.methods import BaseSession, Head, Method, Session, Update, method_options, register, registry
+from subspan.methods.finetune import Finetune
+
+
+def quick(name: str) -> str:
+    """A method that is done soon: the rules hold after any number of steps."""
+    return f"{name}:max_steps=120" if "max_steps" in method_options(name) else name
+
+
+@pytest.mark.parametrize("check", checks.list_checks(), ids=lambda check: check.__name__)
+@pytest.mark.parametrize("method", list_methods())
+def test_method(method, check):
+    check(quick(method))
+
+
+@pytest.mark.parametrize("spec", ["subspace:solver=optimum", "semantic:old_penalty=squared,start=zeros,max_steps=50"])
+def test_methods_with_options(spec):
+    checks.check_method(spec)
+    checks.check_method(create_method(spec))
+
+
+@parametrize_with_checks(
+    [IncrementalClassifier(method=name) for name in ("subspace", "finetune", "imprint", "prototype")]
+    + [IncrementalClassifier(method="finetune", memory=2, bias=False, dtype="float64")]
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+# A suite that nothing fails checks nothing: one broken method for each rule.
+
+
+@dataclass(frozen=True)
+class Broken(Method):
+    """Novel rows are support means; what a subclass adds is wrong."""
+
+    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
+        rows = head.rows.clone()
+        rows[list(head.learning)] = head.means[list(head.learning)]
+        return Update(self.spoil(rows, head, session), torch.tensor(0))
+
+    def spoil(self, rows, head, session):
+        return rows
+
+
+@dataclass(frozen=True)
+class Reorders(Broken):
+    def spoil(self, rows, head, session):
+        return rows.roll(1, dims=0)
+
+
+@dataclass(frozen=True)
+class DrawsFromTorch(Broken):
+    def spoil(self, rows, head, session):
+        return rows + 1e-3 * torch.rand(rows.shape)
+
+
+@dataclass(frozen=True)
+class DrawsFromNumpy(Broken):
+    def spoil(self, rows, head, session):
+        np.random.rand()
+        return rows
+
+
+@dataclass(frozen=True)
+class DrawsFromPython(Broken):
+    def spoil(self, rows, head, session):
+        random.random()
+        return rows
+
+
+@dataclass(frozen=True)
+class ReadsGlobalState(Broken):
+    def spoil(self, rows, head, session):
+        return rows + torch.get_rng_state()[:8].sum()
+
+
+@dataclass(frozen=True)
+class Divides(Broken):
+    def spoil(self, rows, head, session):
+        return rows / rows.norm(dim=1, keepdim=True)
+
+
+@dataclass(frozen=True)
+class NeedsTwoExamples(Broken):
+    def spoil(self, rows, head, session):
+        return rows + session.support.var(0, correction=0) / (len(session.support) - 1)
+
+
+@dataclass(frozen=True)
+class WritesIntoItsInput(Broken):
+    def spoil(self, rows, head, session):
+        head.rows.add_(1.0)
+        session.support.mul_(2.0)
+        return rows
+
+
+@dataclass(frozen=True)
+class Counts(Broken):
+    calls = [0]  # noqa: RUF012
+
+    def spoil(self, rows, head, session):
+        self.calls[0] += 1
+        return rows + self.calls[0]
+
+
+@dataclass(frozen=True)
+class ForgetsOldClasses(Broken):
+    def spoil(self, rows, head, session):
+        rows[: head.base_count] = 0
+        return rows
+
+
+@dataclass(frozen=True)
+class ScoresByNumberOfClasses(Broken):
+    def scores(self, base, rows, queries):
+        return queries @ rows.mT / len(rows)
+
+
+BROKEN = {
+    Reorders: "check_old_classes_keep_their_rows",
+    ForgetsOldClasses: "check_old_classes_keep_their_rows",
+    Counts: "check_same_seed_same_result",
+    DrawsFromTorch: "check_global_random_state",
+    DrawsFromNumpy: "check_global_random_state",
+    DrawsFromPython: "check_global_random_state",
+    ReadsGlobalState: "check_global_random_state",
+    Divides: "check_finite",
+    NeedsTwoExamples: "check_one_example",
+    ScoresByNumberOfClasses: "check_remove_class",
+}
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Register methods for one test only."""
+    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+
+    def add(method, name):
+        method.name, method.summary = name, "for a test"
+        return register(method).name
+
+    return add
+
+
+@pytest.mark.parametrize("method", BROKEN, ids=lambda method: method.__name__)
+def test_the_suite_catches(method, registered):
+    name = registered(method, "broken")
+    with pytest.raises((AssertionError, ValueError)):
+        getattr(checks, BROKEN[method])(name)
+    with pytest.raises((AssertionError, ValueError)) as caught:
+        checks.check_method(name)
+    assert "of method 'broken'" in caught.value.__notes__[0]
+
+
+def test_the_suite_passes_what_is_right(registered):
+    checks.check_method(registered(Broken, "right"))
+
+
+def test_a_method_that_writes_into_its_input_cannot_hurt_the_model(registered):
+    """The estimator hands out copies, so that even this method leaves undo and memory exact."""
+    checks.check_undo(registered(WritesIntoItsInput, "broken"))
+
+
+def test_a_method_of_ones_own_is_checked_by_its_options(registered):
+    mine = dataclasses.make_dataclass("Mine", [("gamma", float, 0.5)], bases=(Finetune,), frozen=True)
+    checks.check_memory(registered(mine, "mine") + ":max_steps=20,gamma=3")
