@@ -25,10 +25,15 @@ def test_method(method, check):
     check(quick(method))
 
 
-@pytest.mark.parametrize("spec", ["subspace:solver=optimum", "semantic:old_penalty=squared,start=zeros,max_steps=50"])
-def test_methods_with_options(spec):
+def test_a_method_with_options_as_text_or_itself():
+    spec = "semantic:old_penalty=squared,start=zeros,max_steps=50"
     checks.check_method(spec)
     checks.check_method(create_method(spec))
+
+
+@pytest.mark.parametrize("check", [checks.check_one_example, checks.check_same_seed_same_result])
+def test_the_exact_minimum(check):
+    check("subspace:solver=optimum")
 
 
 @parametrize_with_checks(

@@ -349,7 +349,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         chosen = torch.tensor(learning)
         added = torch.bincount(targets, minlength=len(state.classes))
         counts = state.counts + added
-        share = added[chosen] / torch.where(state.counts[chosen] > 0, counts[chosen], 2 * added[chosen])
+        share = added[chosen].double() / torch.where(state.counts[chosen] > 0, counts[chosen], 2 * added[chosen])
         means = self._all_means(state)[chosen]
         new_means = class_means(X_rows, targets, learning)
         weight = share[:, None].to(means)
