@@ -94,13 +94,10 @@ class FeatureSet:
         given: dict[str, Any] = {}
         for name in REQUIRED + OPTIONAL:
             if name in arrays:
-                array = np.asarray(arrays[name])
-                if not np.isfinite(array).all():
-                    raise FeatureFileError(f"the array '{name}' of {source} holds NaN or infinity")
-                given[name] = array
+                given[name] = _numbers(arrays[name], f"the array '{name}' of {source}")
         for name, dims in (("base_test", 3), ("novel_test", 3), ("novel_support", 4)):
             if name + LABELS in arrays:
-                given[name + LABELS] = np.asarray(arrays[name + LABELS]).astype(np.int64)
+                given[name + LABELS] = np.asarray(arrays[name + LABELS]).astype(np.int64).reshape(-1)
                 dims -= 1
             elif given[name].ndim == dims:
                 count, items = given[name].shape[:2]
@@ -115,28 +112,51 @@ class FeatureSet:
                 raise FeatureFileError(
                     f"'{name}' of {source} has {len(given[name])} items but {len(given[name + LABELS])} labels"
                 )
-        width = given["base_weight"].shape[1]
+        if given["base_weight"].ndim != 2 or len(given["base_weight"]) < 2:
+            raise FeatureFileError(
+                f"'base_weight' of {source} must be (C0, d) with at least two base classes; it has shape "
+                f"{given['base_weight'].shape}"
+            )
+        base_count, width = given["base_weight"].shape
         for name in REQUIRED + OPTIONAL:
-            if name in given and name != "base_bias" and given[name].shape[-1] != width:
+            if name in given and name != "base_bias" and given[name].shape[-1:] != (width,):
                 raise FeatureFileError(
                     f"'{name}' of {source} has width {given[name].shape[-1]}, base_weight has {width}; they must agree"
                 )
+        for name, shape in (
+            ("base_bias", (base_count,)),
+            ("base_mean", (base_count, width)),
+            ("base_memory", (base_count, width)),
+        ):
+            if name in given and given[name].shape != shape:
+                raise FeatureFileError(f"'{name}' of {source} must have shape {shape}; it has {given[name].shape}")
+        novel_count = _check_labels(given, base_count, source)
         for name in LISTS:
             if arrays.get(name) is not None:
                 given[name] = tuple(str(item) for item in arrays[name])
-        classes = len(given["base_weight"]) + int(given["novel_support_labels"].max()) + 1
+                wanted = base_count if name.startswith("base") else novel_count
+                if len(given[name]) != wanted:
+                    raise FeatureFileError(f"'{name}' of {source} has {len(given[name])} entries for {wanted} classes")
         given["embeddings"] = {
-            key.removeprefix(EMBEDDING): np.asarray(value) for key, value in arrays.items() if key.startswith(EMBEDDING)
+            key.removeprefix(EMBEDDING): _numbers(value, f"the array '{key}' of {source}")
+            for key, value in arrays.items()
+            if key.startswith(EMBEDDING)
         }
         for name, vectors in given["embeddings"].items():
-            if vectors.ndim != 2 or len(vectors) != classes:
+            if vectors.ndim != 2 or len(vectors) != base_count + novel_count:
                 raise FeatureFileError(
-                    f"the embeddings '{name}' of {source} have shape {vectors.shape}; there are {classes} classes"
+                    f"the embeddings '{name}' of {source} have shape {vectors.shape}; there are "
+                    f"{base_count + novel_count} classes"
                 )
-        for name in ("head", "head_scale", "meta"):
-            if name in arrays:
-                given[name] = arrays[name]
-        return cls(**given)
+        given["head"] = head = str(arrays.get("head", "linear"))
+        given["head_scale"] = float(arrays.get("head_scale", 1.0))
+        if head not in ("linear", "cosine") or not given["head_scale"] > 0:
+            raise FeatureFileError(
+                f"the head of {source} must be linear or cosine with a positive scale; it is '{head}' with "
+                f"{given['head_scale']:g}"
+            )
+        meta = arrays.get("meta")
+        return cls(**given, meta=dict(meta) if isinstance(meta, Mapping) else {})
 
     @classmethod
     def load(cls, path: str | Path) -> "FeatureSet":
@@ -164,6 +184,8 @@ class FeatureSet:
             if precision == "int8":
                 arrays[name], arrays[name + SCALE] = quantise(array)
             else:
+                if precision == "float16" and np.abs(array).max(initial=0) > np.finfo(np.float16).max:
+                    raise FeatureFileError(f"float16 holds numbers up to 65504; '{name}' has {np.abs(array).max():g}")
                 arrays[name] = np.asarray(array, precision)
             arrays[name + LABELS] = labels.astype(np.int32)
         for name, vectors in self.embeddings.items():
@@ -204,7 +226,8 @@ def quantise(array: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     array = np.asarray(array, np.float32)
     scale = np.abs(array).max(-1, initial=0) / 127
     safe = np.where(scale > 0, scale, 1)
-    return np.round(array / safe[..., None]).astype(np.int8), scale.astype(np.float32)
+    levels = np.round(array / safe[..., None]).clip(-127, 127)  # a scale near zero is itself rounded
+    return levels.astype(np.int8), scale.astype(np.float32)
 
 
 def _unit(array: Array) -> Array:
@@ -214,7 +237,7 @@ def _unit(array: Array) -> Array:
 def _read_npz(path: Path) -> dict[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+            return _decode({name: file[name] for name in file.files})
     except (OSError, ValueError, EOFError, KeyError) as error:
         raise FeatureFileError(f"'{path}' is no readable npz file: {error}") from error
     except Exception as error:  # zipfile and zlib raise their own kinds
@@ -230,14 +253,49 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
         raise FeatureFileError(f"'{path}' is no readable safetensors file: {error}") from error
     if text is None:
         raise FeatureFileError(f"'{path}' is a safetensors file but no feature file: its header has no 'subspan' entry")
-    header = json.loads(text)
-    if header["format"] > FORMAT:
-        raise FeatureFileError(f"'{path}' has format {header['format']}; this version of Subspan reads up to {FORMAT}")
+    try:
+        header = json.loads(text)
+        version = int(header["format"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise FeatureFileError(f"the header of '{path}' is damaged: {error!r}") from error
+    if version > FORMAT:
+        raise FeatureFileError(f"'{path}' has format {version}; this version of Subspan reads up to {FORMAT}")
+    known = {key: header[key] for key in (*LISTS, "head", "head_scale", "meta") if header.get(key) is not None}
+    return _decode(arrays) | known
+
+
+def _decode(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Arrays as stored, in float16 or int8 with their scales, as float32."""
+    decoded = dict(arrays)
     for name in [name for name in arrays if name.endswith(SCALE)]:
-        scale = arrays.pop(name)
-        target = name.removesuffix(SCALE)
-        arrays[target] = arrays[target].astype(np.float32) * scale[..., None]
-    for name, array in arrays.items():
-        if array.dtype == np.float16:
-            arrays[name] = array.astype(np.float32)
-    return arrays | {key: header[key] for key in (*LISTS, "head", "head_scale", "meta") if header.get(key) is not None}
+        scale, target = decoded.pop(name), name.removesuffix(SCALE)
+        decoded[target] = arrays[target].astype(np.float32) * scale[..., None]
+    return {name: a.astype(np.float32) if a.dtype == np.float16 else a for name, a in decoded.items()}
+
+
+def _numbers(values: Any, what: str) -> Array:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise FeatureFileError(f"{what} must hold numbers; its dtype is {array.dtype}")
+    if not np.isfinite(array).all():
+        raise FeatureFileError(f"{what} holds NaN or infinity")
+    return array
+
+
+def _check_labels(given: Mapping[str, Array], base_count: int, source: str) -> int:
+    """The number of novel classes; each of them has support, and all labels are of known classes."""
+    support = given["novel_support_labels"]
+    novel_count = int(support.max(initial=-1)) + 1
+    for name, count in (("base_test", base_count), ("novel_test", novel_count), ("novel_support", novel_count)):
+        labels = given[name + LABELS]
+        if len(labels) == 0:
+            raise FeatureFileError(f"'{name}' of {source} is empty")
+        if labels.min() < 0 or labels.max() >= count:
+            raise FeatureFileError(
+                f"'{name}{LABELS}' of {source} run from {labels.min()} to {labels.max()}; there are {count} classes, "
+                "counted from 0"
+            )
+    missing = np.setdiff1d(np.arange(novel_count), support)
+    if len(missing):
+        raise FeatureFileError(f"'novel_support' of {source} has no image of novel class {missing[0]}")
+    return novel_count
