@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from subspan.cli.flags import Values, with_flags
-from subspan.features import FeatureFileError, FeatureSet, bundled
-from subspan.language import class_embeddings, names_of_wnids
+from subspan.cli.inputs import find_embeddings, load_all
+from subspan.features import FeatureSet
 from subspan.methods import Method, create_method, list_methods
 from subspan.methods.regularizer import Regularizer
 from subspan.protocols.fan_out import Job, merge_splits, run_jobs
@@ -113,37 +113,6 @@ def bench(
         facts = run_facts(setup, device, seconds)
         page = write_report(report, merged, title="Subspan: multi-session benchmark", facts=facts)
         typer.echo(f"Report: {page}")
-
-
-def load_all(files: Sequence[Path]) -> list[FeatureSet]:
-    """The feature files, or the bundle where none is named."""
-    sets = [FeatureSet.load(path) for path in files] or [bundled()]
-    first = sets[0]
-    for path, features in zip(files, sets, strict=False):
-        if (features.base_count, features.novel_count) != (first.base_count, first.novel_count):
-            raise FeatureFileError(
-                f"'{path}' has {features.base_count} base and {features.novel_count} novel classes, '{files[0]}' has "
-                f"{first.base_count} and {first.novel_count}; files of one table must be splits of one protocol"
-            )
-    return sets
-
-
-def find_embeddings(features: FeatureSet, wanted: str | None) -> NDArray | None:
-    """Embeddings (C0 + C1, e) of the classes: by name from the feature file, from an npz file, or the file's first."""
-    if wanted is None:
-        return next(iter(features.embeddings.values()), None)
-    if wanted in features.embeddings:
-        return features.embeddings[wanted]
-    if not wanted.endswith(".npz"):
-        offered = ", ".join(features.embeddings) or "none"
-        raise ProtocolError(f"there are no embeddings '{wanted}'; the feature file has {offered}; or name an npz file")
-    wnids = None
-    if features.base_wnids is not None and features.novel_wnids is not None:
-        wnids = features.base_wnids + features.novel_wnids
-    names = features.class_names if features.base_names is not None else names_of_wnids(wnids) if wnids else None
-    if names is None:
-        raise ProtocolError("embeddings by name need class names, which the feature file lacks")
-    return class_embeddings(wanted, names, wnids)
 
 
 def write_predictions(path: Path, jobs: Sequence[Job], results: Sequence[MethodResult]) -> None:

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from subspan.cli.bench import find_embeddings
+from subspan.cli.inputs import find_embeddings, named
 from subspan.features import FeatureSet, Precision
-from subspan.language import names_of_wnids
 
 HELP = """Rewrite a feature file as safetensors, in float32, float16 or int8, with class names and embeddings if wanted.
 
@@ -33,10 +32,7 @@ def convert(
     if precision not in ("float32", "float16", "int8"):
         raise ValueError(f"precision must be float32, float16 or int8; got '{precision}'")
     kind: Precision = precision
-    features = FeatureSet.load(source)
-    if features.base_names is None and features.base_wnids is not None and features.novel_wnids is not None:
-        base, novel = names_of_wnids(features.base_wnids), names_of_wnids(features.novel_wnids)
-        features = dataclasses.replace(features, base_names=base, novel_names=novel)
+    features = named(FeatureSet.load(source))
     vectors = dict(features.embeddings)
     for item in embeddings or []:
         name, equals, file = item.partition("=")
