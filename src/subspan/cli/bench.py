@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+import torch
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
@@ -75,6 +76,8 @@ def bench(
     protocol: Values,
 ) -> None:
     setup = MultiSession(**protocol)
+    if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
+        raise ProtocolError(f"device must be cpu, or cuda where there is a GPU; got '{device}'")
     chosen = {"old_penalty": old_penalty, "solver": solver, "start": start}
     regularizer_options = {name: value for name, value in chosen.items() if value is not None}
     splits = [(features, find_embeddings(features, embeddings)) for features in load_all(files or [])]

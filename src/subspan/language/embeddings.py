@@ -32,9 +32,15 @@ def class_embeddings(path: str | Path, names: Sequence[str], wnids: Sequence[str
             arrays = {name: file[name] for name in file.files}
     except Exception as error:
         raise EmbeddingError(f"'{path}' is no readable npz file of embeddings: {error}") from error
-    if "vectors" not in arrays or arrays["vectors"].ndim != 2:
+    vectors = arrays.get("vectors", np.zeros(0))
+    if vectors.ndim != 2 or len(vectors) == 0 or vectors.dtype.kind not in "iuf":
         raise EmbeddingError(f"'{path}' must hold 'vectors' (n, e) with 'tokens', 'names' or 'wnids' (n,)")
-    vectors = arrays["vectors"].astype(np.float32)
+    if not np.isfinite(vectors).all():
+        raise EmbeddingError(f"the vectors of '{path}' hold NaN or infinity")
+    for key in ("tokens", "names", "wnids"):
+        if key in arrays and arrays[key].shape != (len(vectors),):
+            raise EmbeddingError(f"'{path}' has {arrays[key].size} {key} for {len(vectors)} vectors")
+    vectors = vectors.astype(np.float32)
     if "tokens" in arrays:
         return mean_of_words(names, dict(zip(arrays["tokens"].tolist(), vectors, strict=True)))
     for key, wanted in (("wnids", wnids), ("names", names)):

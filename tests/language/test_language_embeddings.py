@@ -1,0 +1,91 @@
+"""Embeddings of class names: means over known words, one vector per class, and what is said of the rest."""
+
+import numpy as np
+import pytest
+
+from subspan.features import bundled
+from subspan.language import EmbeddingError, UnknownNameWarning, class_embeddings, names_of_wnids
+
+WORDS = {"white": [0.0, 2.0], "wolf": [1.0, 0.0], "boxer": [3.0, 3.0]}
+
+
+@pytest.fixture
+def words(tmp_path):
+    path = tmp_path / "words.npz"
+    np.savez(path, tokens=np.array(list(WORDS)), vectors=np.array(list(WORDS.values()), np.float16))
+    return path
+
+
+def test_a_name_is_the_mean_of_its_words(words):
+    found = class_embeddings(words, ["white wolf", "Boxer", "arctic wolf"])
+    np.testing.assert_array_equal(found, [[0.5, 1.0], [3.0, 3.0], [1.0, 0.0]])  # "arctic" is unknown and left out
+
+
+def test_a_name_without_a_known_word_is_zero_and_named(words):
+    with pytest.warns(
+        UnknownNameWarning, match="no word of 'komondor', 'dingo dog' has a vector; the embedding is zero"
+    ):
+        found = class_embeddings(words, ["wolf", "komondor", "dingo dog"])
+    np.testing.assert_array_equal(found, [[1, 0], [0, 0], [0, 0]])
+
+
+@pytest.mark.parametrize("key", ["names", "wnids"])
+def test_one_vector_for_each_class_in_the_order_asked_for(key, tmp_path):
+    vectors = np.arange(6.0).reshape(3, 2)
+    np.savez(tmp_path / "classes.npz", vectors=vectors, **{key: np.array(["a", "b", "c"])})
+    asked = ["c", "a"]
+    names, wnids = (asked, None) if key == "names" else (["sea", "ay"], asked)
+    np.testing.assert_array_equal(class_embeddings(tmp_path / "classes.npz", names, wnids), vectors[[2, 0]])
+    with pytest.raises(EmbeddingError, match=r"classes.npz' has no embedding for class 'x' \(2 are missing\)"):
+        class_embeddings(tmp_path / "classes.npz", ["x", "y"], ["x", "y"])
+
+
+FAULTY = {
+    "no vectors": (dict(tokens=np.array(["a"])), "must hold 'vectors'"),
+    "flat vectors": (dict(tokens=np.array(["a"]), vectors=np.ones(3)), "must hold 'vectors'"),
+    "none at all": (dict(tokens=np.array([], str), vectors=np.ones((0, 3))), "must hold 'vectors'"),
+    "words for vectors": (dict(tokens=np.array(["a"]), vectors=np.array([["x"]])), "must hold 'vectors'"),
+    "nameless": (dict(vectors=np.ones((1, 3))), "must name its vectors by 'tokens', 'names' or 'wnids'"),
+    "too few tokens": (dict(tokens=np.array(["a"]), vectors=np.ones((2, 3))), "has 1 tokens for 2 vectors"),
+    "NaN": (dict(tokens=np.array(["a"]), vectors=np.full((1, 3), np.nan)), "hold NaN or infinity"),
+}
+
+
+@pytest.mark.parametrize("case", FAULTY)
+def test_a_faulty_file_is_named(case, tmp_path):
+    arrays, message = FAULTY[case]
+    np.savez(tmp_path / "faulty.npz", **arrays)
+    with pytest.raises(EmbeddingError, match=message) as caught:
+        class_embeddings(tmp_path / "faulty.npz", ["a"])
+    assert "faulty.npz" in str(caught.value)
+
+
+def test_an_unreadable_file_is_named(tmp_path):
+    (tmp_path / "text.npz").write_text("hello")
+    with pytest.raises(EmbeddingError, match=r"text.npz' is no readable npz file of embeddings"):
+        class_embeddings(tmp_path / "text.npz", ["a"])
+    with pytest.raises(EmbeddingError, match=r"missing.npz' is no readable npz file"):
+        class_embeddings(tmp_path / "missing.npz", ["a"])
+
+
+def test_names_of_mini_imagenet():
+    assert names_of_wnids(["n02108089", "n01532829"]) == ("boxer", "house finch")
+    assert names_of_wnids(["n02108089", "n99999999"]) is None
+    features = bundled()
+    names = names_of_wnids(features.base_wnids + features.novel_wnids)
+    assert len(set(names)) == 100
+    assert names == features.class_names
+
+
+def test_the_bundle_carries_the_word_vectors_of_its_names(shared_data):
+    features = bundled()
+    path = shared_data / "language" / "glove300-mini-imagenet.npz"
+    with np.load(path) as file:
+        words = dict(zip(file["tokens"].tolist(), file["vectors"].astype(np.float64), strict=True))
+    with pytest.warns(UnknownNameWarning, match="'komondor'"):
+        found = class_embeddings(path, features.class_names)
+    for name, vector in zip(features.class_names, found, strict=True):
+        known = [words[w] for w in name.lower().split() if w in words]
+        np.testing.assert_allclose(vector, sum(known) / len(known) if known else 0, atol=1e-5)
+    (stored,) = features.embeddings.values()
+    np.testing.assert_allclose(stored, found, atol=2e-3)
