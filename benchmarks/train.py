@@ -1,11 +1,25 @@
 """Steady-state training speed, recipe `paper`, random images: one model, and several at once in one process.
 
-Last measured: (to be filled: date, machine, torch, images/s for 1, 2 and 3 models, share of the GPU's bf16 rate).
-What limits it: (to be filled from the table of kernels below).
+    PYTHONPATH=src python3 benchmarks/train.py --models 1 2 3 --check --kernels
 
-    PYTHONPATH=src python3 benchmarks/train.py --models 1 2 3 --kernels
+Measured on 2026-11-15, one run, one NVIDIA H200, torch 2.11.0+cu130, batch 64, the whole step replayed as a CUDA graph:
 
-A step is everything a training step does (gather, augment, forward, backward, update, count), replayed as a CUDA graph.
+    models   images/s   ms per step   TFLOP/s (of the measured 790)   memory GB
+    1           9,431          6.79                       230 (29 %)         2.2
+    2          10,570         12.11                       258 (33 %)         2.5
+    3          10,697         17.95                       261 (33 %)         2.9
+
+Compilation takes 62 s, once. Two real base sessions at once trained at 10,450 images/s (base_sessions.md).
+
+What limits it: of one model's 6.79 ms, 4.35 are convolutions and matrix products (109 launches), 2.15 fused elementwise
+and reduction kernels bound by memory traffic (256 launches; batch-norm statistics lead), 0.15 SGD, 0.10 all else; so
+0.04 ms is left for gaps. The convolutions alone run at 360 TFLOP/s, 45 % of 790: 640 channels at 5x5 and 10x10 pixels
+of 64 images fill few tiles, and the first layers have 3 and 64 channels. A second model at once fills part of what one
+leaves idle, a third adds nothing: without work on the two kinds of kernels 16,000 images/s is out of reach.
+
+Tried: CUDA graph, compilation in the default mode, several models on streams of their own. To be measured: --variants.
+
+A step is everything a training step does: gather, augment, forward, backward, update, count.
 """
 
 import argparse
