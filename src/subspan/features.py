@@ -9,10 +9,12 @@ Arrays, rectangular or, for unequal counts per class, flat with a ``NAME_labels`
     novel_test     (C1, t, d)           or (N, d) with novel_test_labels
     novel_support  (C1, images, k, d)   k augmented copies of each image; or (N, k, d) with novel_support_labels
     base_memory    (C0, d)              one stored example per base class
+    base_covariance (d, d)              pooled within-class covariance of base training features, optional
     base_names, novel_names, base_wnids, novel_wnids; embedding.NAME (C0 + C1, e), base classes first
 
 As safetensors (JSON header under the key ``subspan``) or npz, in float32, float16, or int8 with one scale per vector. A
-cosine head is read as unit rows and unit features times its scale, so that linear scores equal the trained ones.
+cosine head is read as unit rows and unit features times its scale, so that linear scores equal the trained ones; its
+base_covariance is that of the unit features.
 """
 
 import json
@@ -30,7 +32,7 @@ from safetensors.numpy import save_file
 FORMAT = 1
 Precision = Literal["float32", "float16", "int8"]
 REQUIRED = ("base_weight", "base_test", "novel_test", "novel_support")
-OPTIONAL = ("base_bias", "base_mean", "base_memory")
+OPTIONAL = ("base_bias", "base_mean", "base_memory", "base_covariance")
 LISTS = ("base_names", "novel_names", "base_wnids", "novel_wnids")
 EMBEDDING = "embedding."
 LABELS, SCALE = "_labels", ".scale"
@@ -56,6 +58,7 @@ class FeatureSet:
     base_bias: Array | None = None  # (C0,)
     base_mean: Array | None = None  # (C0, d)
     base_memory: Array | None = None  # (C0, d)
+    base_covariance: Array | None = None  # (d, d); of unit features where the head is a cosine
     base_names: tuple[str, ...] | None = None
     novel_names: tuple[str, ...] | None = None
     base_wnids: tuple[str, ...] | None = None
@@ -127,6 +130,7 @@ class FeatureSet:
             ("base_bias", (base_count,)),
             ("base_mean", (base_count, width)),
             ("base_memory", (base_count, width)),
+            ("base_covariance", (width, width)),
         ):
             if name in given and given[name].shape != shape:
                 raise FeatureFileError(f"'{name}' of {source} must have shape {shape}; it has {given[name].shape}")
@@ -177,6 +181,10 @@ class FeatureSet:
             array = getattr(self, name)
             if array is None:
                 continue
+            if name == "base_covariance" and precision != "float32":
+                scale = np.abs(array).max(initial=0) or 1.0  # its largest entry, as float16 is coarse near zero
+                arrays[name], arrays[name + SCALE] = (array / scale).astype(np.float16), np.array(scale, np.float32)
+                continue
             if name + LABELS not in type(self).__dataclass_fields__:
                 arrays[name] = np.asarray(array, np.float32)
                 continue
@@ -208,6 +216,8 @@ class FeatureSet:
         for name in ("base_mean", "base_memory"):
             if getattr(self, name) is not None:
                 scaled[name] = _unit(getattr(self, name)) * self.head_scale
+        if self.base_covariance is not None:
+            scaled["base_covariance"] = self.base_covariance * self.head_scale**2
         return replace(self, base_weight=_unit(self.base_weight), head="linear", head_scale=1.0, **scaled)
 
 

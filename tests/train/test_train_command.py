@@ -102,6 +102,10 @@ def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -
     features = FeatureSet.load(out)
     assert set(features.base_names or ()) | set(features.novel_names or ()) == {"ant", "bee", "cat", "dog", "elk"}
     assert FeatureSet.load(tmp_path / "run.safetensors").base_count == features.base_count == 3
+    assert features.base_covariance is not None
+    result = RUNNER.invoke(app, ["pack", *common, "--run", str(folder), "--out", str(out), "--no-covariance"])
+    assert result.exit_code == 0, result.output
+    assert FeatureSet.load(out).base_covariance is None
 
 
 @pytest.mark.parametrize("command", ["train", "extract", "pack"])

@@ -9,6 +9,7 @@ from colour_classes import colour_images, tiny_recipe
 from numpy.typing import NDArray
 
 from subspan.backbones import Network
+from subspan.cli.inputs import named
 from subspan.data import FolderSessions, ImageSet, Split
 from subspan.features import FeatureSet
 from subspan.train.collect import Contents, balanced_rows, collect
@@ -154,6 +155,23 @@ def test_contents_of_a_feature_file(tmp_path: Path) -> None:
     wrong = RunSettings(tiny_recipe(), classes, 0, "other", "0" * 64)
     with pytest.raises(ValueError, match="the run was trained on split 'other' with digest 000000000000"):
         feature_set(collect(work, images, split, contents), network, images, split, wrong, contents)
+
+
+def test_known_ids_get_names_and_unknown_ids_stay(tmp_path: Path) -> None:
+    known = ("n01532829", "n01558993", "n01704323", "n01749939", "n01770081", "n01843383", "n01910747", "n02074367")
+    plain, _ = folder_set()
+    recipe, contents = tiny_recipe(), Contents(support_images=5, copies=1)
+    for wnids in (known, ("n99999999", *known[1:])):
+        images = ImageSet(plain.images, plain.labels, wnids, wnids, plain.files)
+        split = FolderSessions(seed=3).make(images)
+        network = build_network(recipe, len(split.base_classes), 0)
+        work = Extractor(network, recipe, images.images, device=CPU)
+        settings = RunSettings(recipe, len(split.base_classes), 0)
+        made = feature_set(collect(work, images, split, contents), network, images, split, settings, contents)
+        assert made.base_names is made.novel_names is None
+        names = named(made).class_names
+        assert ("house finch" in names) is (wnids == known)
+        assert ("n99999999" in names) is (wnids != known)
 
 
 @pytest.mark.parametrize("count", [5, 7, 12, 0, 10_000])

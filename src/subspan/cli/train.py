@@ -9,6 +9,7 @@ from rich.console import Console
 
 from subspan.backbones import Network
 from subspan.cli.flags import Values, with_flags
+from subspan.cli.inputs import named
 from subspan.data import SPLITS, ImageSet, Split, parse_split, read_images
 from subspan.train.collect import Contents, collect
 from subspan.train.device import find_device
@@ -101,6 +102,14 @@ def pack_command(
     lists: ListsOption = None,
     image_size: SizeOption = 84,
     device: DeviceOption = "auto",
+    covariance: Annotated[
+        bool | None,
+        typer.Option(
+            "--covariance/--no-covariance",
+            help="store the covariance of the base training features; default: where it takes at most 1 MB",
+            show_default=False,
+        ),
+    ] = None,
     *,
     contents: Values,
     storage: Values,
@@ -111,7 +120,8 @@ def pack_command(
     Example: subspan pack --run runs/random-1 --data mini-imagenet --out random-1.safetensors
     """
     images, split = _open(run, data, lists, image_size)
-    _pack(run, images, split, device, Viewing(**viewing), Contents(**contents), out, Storage(**storage))
+    wanted = Contents(**contents, covariance=covariance)
+    _pack(run, images, split, device, Viewing(**viewing), wanted, out, Storage(**storage))
 
 
 def register(app: typer.Typer) -> None:
@@ -149,7 +159,7 @@ def _pack(
     network, settings = load_run(run)
     extractor = _extractor(run, images, device, viewing, network, settings.recipe)
     collected = collect(extractor, images, split, contents)
-    features = feature_set(collected, network, images, split, settings, contents, extractor.about)
+    features = named(feature_set(collected, network, images, split, settings, contents, extractor.about))
     out.parent.mkdir(parents=True, exist_ok=True)
     features.save(out, precision=storage.on_disk)
     accuracy, size = features.meta["session0_test"], out.stat().st_size / 1e6

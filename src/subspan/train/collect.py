@@ -15,6 +15,7 @@ IntArray = NDArray[np.int64]
 # Where the user says nothing and the split lists no support images: what the paper's protocol needs, and some more.
 _SUPPORT_IMAGES, _NOVEL_TEST, _BASE_TEST = 10, 25, 1000
 _EPISODE_SUPPORT_IMAGES = 60
+_COVARIANCE_BYTES = 1 << 20  # of float16 numbers: up to 724 features
 
 
 def _option(default: Any, text: str) -> Any:
@@ -36,6 +37,7 @@ class Contents:
     base_test: int | None = _option(None, "base test images in all; 0: all")
     novel: Literal["novel", "development"] = _option("novel", "novel or development classes")
     draw_seed: int = _option(0, "seed of copies, memory and base test images")
+    covariance: bool | None = None  # of the base training features; None: where it takes at most 1 MB in the file
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,7 @@ class Collected:
     novel_support: FloatArray  # (C1, images, copies, d)
     base_classes: tuple[int, ...]
     novel_classes: tuple[int, ...]
+    base_covariance: FloatArray | None = None  # (d, d); of unit features where the head is a cosine
 
 
 def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Contents) -> Collected:
@@ -74,6 +77,9 @@ def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Cont
     generator = np.random.default_rng(derive_seed(contents.draw_seed, "memory"))
     memory = np.stack([part[generator.integers(len(part))] for part in by_class])
 
+    small = 2 * train.shape[1] ** 2 <= _COVARIANCE_BYTES
+    wanted = small if contents.covariance is None else contents.covariance
+
     support = np.stack([pool[:support_images] for pool in pools])  # (C1, images)
     copies = extractor.copies(support.reshape(-1), contents.copies, derive_seed(contents.draw_seed, "copies"))
     novel_rows = [test if novel_count == 0 else test[:novel_count] for test in _shuffled(tests, contents.draw_seed)]
@@ -86,7 +92,23 @@ def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Cont
         novel_support=copies.reshape(*support.shape, contents.copies, -1),
         base_classes=split.base_classes,
         novel_classes=novel,
+        base_covariance=within_class_covariance(by_class, unit=extractor.cosine) if wanted else None,
     )
+
+
+def within_class_covariance(by_class: list[NDArray[np.float64]], *, unit: bool = False) -> FloatArray:
+    """Covariance (d, d) of features (n, d) around the means of their classes, pooled over the classes.
+
+    Deviations count equally whatever the class and are divided by their number less the number of classes. With
+    ``unit`` features are scaled to length one first, which is all that a cosine head sees of them.
+    """
+    scatter = np.zeros((by_class[0].shape[1],) * 2)
+    for part in by_class:
+        if unit:
+            part = part / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12)
+        deviations = part - part.mean(0)
+        scatter += deviations.T @ deviations
+    return (scatter / max(1, sum(map(len, by_class)) - len(by_class))).astype(np.float32)
 
 
 def _counts(contents: Contents, split: Split) -> tuple[int, int, int]:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subspan.backbones import Network
+from subspan.backbones import CosineHead, Network
 from subspan.backbones.checkpoint import read_tensors, write_tensors
 from subspan.train.augment import Augment
 from subspan.train.evaluate import batches, evaluation_mode, normalised
@@ -71,6 +71,11 @@ class Extractor:
     def about(self) -> dict[str, Any]:
         """How the features are computed, for the records."""
         return {"viewing": dataclasses.asdict(self._viewing), "weights_digest": self._weights}
+
+    @property
+    def cosine(self) -> bool:
+        """Whether the head sees the direction of features only."""
+        return isinstance(self._network.head, CosineHead)
 
     def plain(self, rows: NDArray[np.int64]) -> FloatArray:
         """Features (n, d) of the images as they are."""

@@ -38,6 +38,7 @@ def feature_set(
             f"these images give {split.digest()[:12]}: other images or another split"
         )
     head, classes = network.head, len(split.base_classes)
+    class_names = None if images.class_names == images.wnids else images.class_names
 
     def names(values: tuple[str, ...] | None, chosen: tuple[int, ...]) -> tuple[str, ...] | None:
         return None if values is None else tuple(values[c] for c in chosen)
@@ -54,8 +55,9 @@ def feature_set(
         novel_support=support.reshape(-1, *support.shape[2:]),
         novel_support_labels=np.repeat(np.arange(len(support)), support.shape[1]),
         base_memory=collected.base_memory,
-        base_names=names(images.class_names, collected.base_classes),
-        novel_names=names(images.class_names, collected.novel_classes),
+        base_covariance=collected.base_covariance,
+        base_names=names(class_names, collected.base_classes),
+        novel_names=names(class_names, collected.novel_classes),
         base_wnids=names(images.wnids, collected.base_classes),
         novel_wnids=names(images.wnids, collected.novel_classes),
         head="cosine" if isinstance(head, CosineHead) else "linear",
