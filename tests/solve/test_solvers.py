@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from naive import NaiveSession, naive_sgd
 from torch import Tensor
 
-from subspan.solve import Problem, RowGroup, SgdOptions, append_one, optimum, sgd
+from subspan.solve import Problem, RowGroup, SgdOptions, append_one, concatenate, optimum, sgd
 from subspan.solve.objective import mean_weights
 from subspan.solve.optimum import subgradient_norm
 
@@ -223,6 +223,19 @@ def test_a_batch_is_its_problems_one_by_one(regularizer, solver):
         if solver is not optimum:
             assert int(batch.steps[i]) == int(single.steps)
     assert solver is optimum or len(set(batch.steps.tolist())) > 1, "the problems must stop at different steps"
+
+
+def test_concatenated_batches_are_solved_as_each_by_itself():
+    """Bases of different rank included: the second batch's base rows are rank-deficient."""
+    batches = []
+    for deficient in (False, True):
+        sessions = [make_session(seed=seed, rank_deficient=deficient, old_penalty="squared") for seed in range(2)]
+        batches.append(stack([make_problem(session) for session in sessions]))
+    options = SgdOptions(max_steps=100)
+    together = sgd(concatenate(batches), options).rows
+    apart = torch.cat([sgd(batch, options).rows for batch in batches])
+    assert batches[0].groups[-1].basis.shape != batches[1].groups[-1].basis.shape
+    assert difference(together, apart) < 1e-12
 
 
 def test_padding_rows_of_weight_zero_change_nothing():

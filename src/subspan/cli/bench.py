@@ -23,7 +23,7 @@ from subspan.cli.inputs import find_embeddings, load_all
 from subspan.features import FeatureSet
 from subspan.methods import Method, create_method, list_methods
 from subspan.methods.regularizer import Regularizer
-from subspan.protocols.fan_out import Job, merge_splits, run_jobs
+from subspan.protocols.fan_out import Job, run_jobs
 from subspan.protocols.multi_session import MultiSession, ProtocolError, missing_for
 from subspan.protocols.results import MethodResult
 from subspan.report.html import write_report
@@ -83,10 +83,9 @@ def bench(
     splits = [(features, find_embeddings(features, embeddings)) for features in load_all(files or [])]
     memories = [False, True] if memory is None else [memory]
     jobs = [
-        Job(split, one, with_memory)
+        Job(one, with_memory, tuple(range(len(splits))))
         for with_memory in memories
         for one in _methods(method, regularizer_options, splits, with_memory)
-        for split in range(len(splits))
     ]
     began = time.perf_counter()
     sessions = -(-splits[0][0].novel_count // setup.ways)
@@ -104,24 +103,23 @@ def bench(
         )
         bar.update(task, completed=len(jobs) * sessions)
     if predictions is not None:
-        write_predictions(predictions, jobs, results)
-    merged = [merge_splits(results[i : i + len(splits)]) for i in range(0, len(results), len(splits))]
+        write_predictions(predictions, results)
     seconds = time.perf_counter() - began
-    for note in dict.fromkeys(note for result in merged for note in result.notes):
+    for note in dict.fromkeys(note for result in results for note in result.notes):
         console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
-    Console(width=max(120, Console().width)).print(to_console(results_table(merged, _title(files, setup, splits))))
+    Console(width=max(120, Console().width)).print(to_console(results_table(results, _title(files, setup, splits))))
     if json_path is not None:
-        write_atomically(json_path, json.dumps(to_json(merged), indent=1) + "\n")
+        write_atomically(json_path, json.dumps(to_json(results), indent=1) + "\n")
     if report is not None:
         facts = run_facts(setup, device, seconds)
-        page = write_report(report, merged, title="Subspan: multi-session benchmark", facts=facts)
+        page = write_report(report, results, title="Subspan: multi-session benchmark", facts=facts)
         typer.echo(f"Report: {page}")
 
 
-def write_predictions(path: Path, jobs: Sequence[Job], results: Sequence[MethodResult]) -> None:
+def write_predictions(path: Path, results: Sequence[MethodResult]) -> None:
     """One line per test item, draw and session: what it is and what it was taken for."""
     frames = []
-    for job, result in zip(jobs, results, strict=True):
+    for result in results:
         assert result.predictions is not None
         assert result.query_labels is not None
         for session, predicted in enumerate(result.predictions):
@@ -132,7 +130,7 @@ def write_predictions(path: Path, jobs: Sequence[Job], results: Sequence[MethodR
                     {
                         "method": result.method,
                         "memory": result.memory,
-                        "split": job.split,
+                        "split": np.repeat(result.splits, len(items)),
                         "draw": np.repeat(np.arange(draws), len(items)),
                         "session": session,
                         "item": np.tile(items, draws),

@@ -4,13 +4,14 @@ A regularizer differs from the others only in `novel_group`: the penalty R_new o
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from ..solve import Problem, RowGroup, SgdOptions, mean_weights, optimum, sgd
+from ..solve import Problem, RowGroup, SgdOptions, Solution, concatenate, mean_weights, optimum, sgd
 from .base import BaseSession, Head, Memory, Method, Session, Update, option
 
 
@@ -46,16 +47,23 @@ class Regularizer(Method):
 
     def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
         problem, order = self.problem(base, head, session)
+        return _in_class_order(self._solve(problem), order)
+
+    def learn_together(self, sessions: Sequence[tuple[BaseSession, Head, Session]]) -> list[Update]:
+        """Batched sessions of one shape are solved as one batch."""
+        problems, orders = zip(*(self.problem(*session) for session in sessions), strict=True)
+        if len({p.features.shape[1:] for p in problems}) > 1:
+            return super().learn_together(sessions)
+        whole = self._solve(concatenate(problems))
+        counts = [p.features.shape[0] for p in problems]
+        pieces = zip(*(t.split(counts) for t in (whole.rows, whole.steps, whole.loss)), strict=True)
+        return [_in_class_order(Solution(*piece), order) for piece, order in zip(pieces, orders, strict=True)]
+
+    def _solve(self, problem: Problem) -> Solution:
         if self.solver == "optimum":
-            solution = optimum(problem)
-        else:
-            solution = sgd(
-                problem,
-                SgdOptions(self.learning_rate, self.momentum, self.max_steps, self.tolerance, self.patience),
-            )
-        rows = torch.empty_like(solution.rows)
-        rows[..., order, :] = solution.rows
-        return Update(rows, solution.steps, solution.loss)
+            return optimum(problem)
+        options = SgdOptions(self.learning_rate, self.momentum, self.max_steps, self.tolerance, self.patience)
+        return sgd(problem, options)
 
     def problem(self, base: BaseSession, head: Head, session: Session) -> tuple[Problem, Tensor]:
         """The session as a problem, and the class (C,) of each of its rows."""
@@ -94,6 +102,12 @@ class Regularizer(Method):
             return start
         noise = torch.stack([_uniform(seed, start) for seed in session.seeds])
         return noise if start.ndim == 3 else noise[0]
+
+
+def _in_class_order(solution: Solution, order: Tensor) -> Update:
+    rows = torch.empty_like(solution.rows)
+    rows[..., order, :] = solution.rows
+    return Update(rows, solution.steps, solution.loss)
 
 
 def _uniform(seed: int, like: Tensor) -> Tensor:

@@ -14,20 +14,19 @@ from numpy.typing import NDArray
 
 from ..features import FeatureSet
 from ..methods import Method
-from .multi_session import MultiSession
+from .multi_session import MultiSession, ProtocolError
 from .results import MethodResult
-
 
 Split = tuple[FeatureSet, NDArray | None]  # features of a file, embeddings of its classes
 
 
 @dataclass(frozen=True)
 class Job:
-    """One method under one memory setting on one feature file."""
+    """One method under one memory setting, on feature files of one shape."""
 
-    split: int
     method: Method
     memory: bool
+    splits: tuple[int, ...] = (0,)
 
 
 def run_jobs(
@@ -40,7 +39,7 @@ def run_jobs(
     on_session: Callable[[], object] = lambda: None,
     keep_predictions: bool = False,
 ) -> list[MethodResult]:
-    """Results in the order of the jobs.
+    """One result per job, in their order: the draws of all its files.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ def run_jobs(
     workers = min(workers or (1 if device != "cpu" else os.cpu_count() or 1), len(jobs))
     arguments = (protocol, device, keep_predictions)
     if workers <= 1:
-        return [_run(job, splits[job.split], arguments, lambda _: on_session()) for job in jobs]
+        return [_run(job, splits, arguments, lambda _: on_session()) for job in jobs]
     context = multiprocessing.get_context("spawn")
     ticks = context.Queue()
     # Long jobs first: they leave no core idle at the end.
@@ -70,20 +69,26 @@ def run_jobs(
         return [futures[i].result() for i in range(len(jobs))]
 
 
-def merge_splits(results: Sequence[MethodResult]) -> MethodResult:
+def _merge(results: Sequence[MethodResult]) -> MethodResult:
     """The results of one method on several files as one, with the draws of all and the number of each draw's file."""
     first = results[0]
-    if any(r.class_counts != first.class_counts for r in results):
-        raise ValueError("files of one table must have the same numbers of classes per session")
+    if len(results) == 1:
+        return first
     stacked = ("base", "novel", "steps", "novel_at_birth", "novel_at_end")
+    predictions = None
+    if first.predictions is not None:
+        labels = [np.asarray(r.query_labels) for r in results]
+        if any(not np.array_equal(one, labels[0]) for one in labels):
+            raise ProtocolError("predictions of several files need the same number of test items of each class in all")
+        predictions = tuple(np.concatenate(p) for p in zip(*(r.predictions or () for r in results), strict=True))
     return replace(
         first,
         **{name: np.concatenate([getattr(r, name) for r in results]) for name in stacked},
         splits=np.concatenate([np.full(len(r.base), i) for i, r in enumerate(results)]),
         seconds=sum(r.seconds for r in results),
-        confusion=None if len(results) > 1 else first.confusion,
-        final_rows=None if len(results) > 1 else first.final_rows,
-        predictions=None if len(results) > 1 else first.predictions,
+        confusion=None,  # classes differ from file to file
+        final_rows=None,
+        predictions=predictions,
     )
 
 
@@ -96,22 +101,20 @@ def _start_worker(ticks, splits, arguments) -> None:
 
 
 def _run_in_worker(job: Job) -> MethodResult:
-    return _run(job, _worker["splits"][job.split], _worker["arguments"], _worker["ticks"].put)
+    return _run(job, _worker["splits"], _worker["arguments"], _worker["ticks"].put)
 
 
-def _run(job: Job, split: Split, arguments: tuple, on_session: Callable[[int], object]) -> MethodResult:
-    features, embeddings = split
+def _run(job: Job, splits: Sequence[Split], arguments: tuple, on_session: Callable[[int], object]) -> MethodResult:
     protocol, device, keep_predictions = arguments
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = protocol.run(
-            features,
+        results = protocol.run_together(
+            [splits[i] for i in job.splits],
             job.method,
             memory=job.memory,
-            embeddings=embeddings,
             device=device,
             on_session=on_session,
             keep_predictions=keep_predictions,
         )
     notes = tuple(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)))
-    return replace(result, notes=notes)
+    return replace(_merge(results), notes=notes)

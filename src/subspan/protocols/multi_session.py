@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..features import FeatureSet
-from ..methods import BaseSession, Head, Memory, Method, Session, spec_of
+from ..methods import BaseSession, Head, Memory, Method, Session, Update, spec_of
 from ..methods.base import class_means
 from ..metrics import confusion_counts
 from ..solve import append_one
@@ -64,13 +64,37 @@ class MultiSession:
         on_session : called with the number of each session that is done.
         keep_predictions : keep every predicted class.
         """
+        together = self.run_together(
+            [(features, embeddings)],
+            method,
+            memory=memory,
+            device=device,
+            on_session=on_session,
+            keep_predictions=keep_predictions,
+        )
+        return together[0]
+
+    def run_together(
+        self,
+        splits: Sequence[tuple[FeatureSet, NDArray | None]],
+        method: Method,
+        *,
+        memory: bool,
+        device: str | torch.device = "cpu",
+        on_session: Callable[[int], object] | None = None,
+        keep_predictions: bool = False,
+    ) -> list[MethodResult]:
+        """Run several files of one shape, (features, embeddings) each, in step: all their draws are solved at once."""
         began = time.perf_counter()
-        run = _Run(self, features, method, memory, embeddings, torch.device(device))
-        for session in range(1, run.session_count + 1):
-            run.learn(session)
+        runs = [_Run(self, features, method, memory, vectors, torch.device(device)) for features, vectors in splits]
+        for session in range(1, runs[0].session_count + 1):
+            updates = method.learn_together([run.prepare(session) for run in runs])
+            for run, update in zip(runs, updates, strict=True):
+                run.accept(session, update)
             if on_session is not None:
                 on_session(session)
-        return run.result(time.perf_counter() - began, keep_predictions)
+        seconds = (time.perf_counter() - began) / len(runs)
+        return [run.result(seconds, keep_predictions) for run in runs]
 
 
 class _Run:
@@ -118,6 +142,10 @@ class _Run:
 
     def learn(self, session: int) -> None:
         """Learn session t > 0 in all draws and measure."""
+        self.accept(session, self.method.learn(*self.prepare(session)))
+
+    def prepare(self, session: int) -> tuple[BaseSession, Head, Session]:
+        """What the method is given for session t > 0, in all draws."""
         first = self.rows.shape[1]
         novel = range(first - self.features.base_count, min(self._seen_novel(session), self.features.novel_count))
         learning = tuple(first + i for i in range(len(novel)))
@@ -130,15 +158,18 @@ class _Run:
         head = Head(rows, references, self.features.base_count, learning, self.means)
         embeddings = None if self.embeddings is None else self.embeddings[list(learning)]
         seeds = tuple(_seed(self.protocol.seed, draw, session) for draw in range(len(rows)))
-        update = self.method.learn(
-            self.base, head, Session(support, labels, *self._memory(novel.start), embeddings, seeds)
-        )
+        self.references = references
+        return self.base, head, Session(support, labels, *self._memory(novel.start), embeddings, seeds)
+
+    def accept(self, session: int, update: Update) -> None:
+        """Take over the rows after a session and measure."""
+        first = self.rows.shape[1]
         self.rows = update.rows
-        self.references = torch.cat([references[:, :first], update.rows[:, first:]], dim=1)
+        self.references = torch.cat([self.references[:, :first], update.rows[:, first:]], dim=1)
         self.steps.append(update.steps.cpu().numpy())
         self.predictions.append(self._predict())
         if session == 1:
-            self._keep_weight_space(embeddings)
+            self._keep_weight_space()
 
     def result(self, seconds: float, keep_predictions: bool) -> MethodResult:
         base_count, ways = self.features.base_count, self.protocol.ways
@@ -237,9 +268,10 @@ class _Run:
         scores = self.method.scores(self.base, self.rows, self.queries[seen])
         return scores.argmax(-1).cpu().numpy()
 
-    def _keep_weight_space(self, embeddings: Tensor | None) -> None:
+    def _keep_weight_space(self) -> None:
         count, names = self.features.base_count, self.features.class_names
         novel = self.rows[0, count:]
+        embeddings = None if self.embeddings is None else self.embeddings[count : count + len(novel)]
         targets = self.method.targets(self.base, novel, embeddings)
         if targets is None:
             return

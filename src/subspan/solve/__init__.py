@@ -1,6 +1,6 @@
 """The mathematics of an incremental session: one objective, span coordinates, and two solvers on them."""
 
-from .objective import Penalty, Problem, RowGroup, Solution, append_one, mean_weights
+from .objective import Penalty, Problem, RowGroup, Solution, append_one, concatenate, mean_weights
 from .optimum import optimum
 from .sgd import SgdOptions, sgd
 
@@ -11,6 +11,7 @@ __all__ = [
     "SgdOptions",
     "Solution",
     "append_one",
+    "concatenate",
     "mean_weights",
     "optimum",
     "sgd",

@@ -85,6 +85,52 @@ class Solution:
     loss: Tensor  # (*batch,): sgd: the loss its stop rule watched last; optimum: the objective at the minimum
 
 
+def concatenate(problems: Sequence[Problem]) -> Problem:
+    """Batched problems of one shape, (E1, n, d), (E2, n, d) ..., as one batch (E1 + E2 + ..., n, d).
+
+    Bases of different rank are filled up with zero columns, which span nothing.
+    """
+    if len({(p.features.shape[1:], tuple(_layout(g) for g in p.groups)) for p in problems}) > 1:
+        raise ValueError("problems of one batch must have the same shapes and kinds of groups")
+    like = problems[0].features
+    counts = [p.features.shape[0] for p in problems]
+
+    def numbers(values: Sequence[float | Tensor]) -> Tensor:
+        pairs = zip(values, counts, strict=True)
+        return torch.cat([torch.as_tensor(v, dtype=like.dtype, device=like.device).expand(c) for v, c in pairs])
+
+    def arrays(values: Sequence[Tensor]) -> Tensor:
+        return torch.cat([v.expand(c, -1, -1) for v, c in zip(values, counts, strict=True)])
+
+    groups = []
+    for members in zip(*(p.groups for p in problems), strict=True):
+        start = arrays([g.start for g in members])
+        references = [g.reference for g in members if g.reference is not None]
+        held = all(g.reference is g.start for g in members)
+        bases = [g.basis for g in members if g.basis is not None]
+        rank = max((b.shape[-1] for b in bases), default=0)
+        groups.append(
+            RowGroup(
+                start,
+                start if held else arrays(references) if references else None,
+                members[0].penalty,
+                numbers([g.strength for g in members]),
+                arrays([torch.nn.functional.pad(b, (0, rank - b.shape[-1])) for b in bases]) if bases else None,
+            )
+        )
+    return Problem(
+        torch.cat([p.features for p in problems]),
+        torch.cat([p.labels for p in problems]),
+        torch.cat([p.sample_weight for p in problems]),
+        groups,
+        numbers([p.weight_decay for p in problems]),
+    )
+
+
+def _layout(group: RowGroup) -> tuple:
+    return group.start.shape[-2:], group.penalty, group.reference is None, group.basis is None
+
+
 def mean_weights(first: int, second: int, like: Tensor) -> Tensor:
     """The weights (n,) of a mean over the first rows plus a mean over the second ones.
 
