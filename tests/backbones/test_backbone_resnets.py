@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from subspan.backbones import create_backbone, feature_dim, list_backbones, register_backbone
+from subspan.backbones import STAGES, Mixing, create_backbone, feature_dim, list_backbones, register_backbone
 
 
 def parameters(module: nn.Module) -> int:
@@ -101,3 +101,19 @@ def test_registry_names_what_it_knows() -> None:
         create_backbone("resnet99")
     with pytest.raises(ValueError, match="'resnet12-tian' is registered already"):
         register_backbone("resnet12-tian")(lambda generator: nn.Identity())
+
+
+@pytest.mark.parametrize("name", ["resnet12-tian", "resnet18-he"])
+def test_maps_are_blended_after_the_stage_asked_for(name: str) -> None:
+    backbone = create_backbone(name, width=0.05).eval()
+    images = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    partner, plain = torch.tensor([1, 2, 0]), backbone(images)
+    assert torch.equal(backbone(images, Mixing(partner, torch.ones(STAGES))), plain)
+    last = backbone(images, Mixing(partner, torch.tensor([1.0, 1.0, 1.0, 0.3])))
+    torch.testing.assert_close(last, 0.3 * plain + 0.7 * plain[partner])  # the mean over the map is linear
+    # Nothing left of its own maps after any stage: the partner's features.
+    for stage in range(STAGES):
+        shares = (torch.arange(STAGES) != stage).float()
+        torch.testing.assert_close(backbone(images, Mixing(partner, shares)), plain[partner])
+    second = backbone(images, Mixing(partner, torch.tensor([1.0, 0.3, 1.0, 1.0])))
+    assert not torch.allclose(second, last)

@@ -121,6 +121,31 @@ def test_cutmix_leaves_its_share_of_batches_alone() -> None:
     assert 0.3 < np.mean(untouched) < 0.52  # 40 % and some boxes of no area
 
 
+def test_maps_are_mixed_after_one_stage_in_batches_without_cutmix() -> None:
+    recipe = dataclasses.replace(PLAIN, cutmix=0.3, feature_mix=0.5)
+    labels, kinds, stages, blends = torch.arange(6) % 5, [], set(), []
+    for step in range(300):
+        images, labels, partners, share = augmented(recipe, step=step)
+        mixed, blend, mixing = Augment(recipe, 5, 0).mix_features(labels, partners, share, torch.tensor(step))
+        touched = (mixing.shares < 1).nonzero().flatten().tolist()
+        if touched:
+            assert share == 1  # not a batch of CutMix
+            assert len(touched) == 1
+            assert blend == mixing.shares[touched[0]]
+            assert torch.equal(mixed, labels[mixing.partner])
+            assert (mixing.partner != torch.arange(6)).all()
+            stages.add(touched[0])
+            blends.append(blend.item())
+        else:
+            assert blend == share
+            assert torch.equal(mixed, partners)
+        kinds.append("feature" if touched else "cut" if share < 1 else "plain")
+    assert kinds.count("feature") == pytest.approx(150, abs=30)
+    assert kinds.count("cut") == pytest.approx(90, abs=30)
+    assert stages == {0, 1, 2, 3}
+    assert np.mean(blends) == pytest.approx(0.5, abs=0.08)
+
+
 def test_turned_images_get_classes_of_their_own() -> None:
     recipe = dataclasses.replace(PLAIN, padding=0, rotation_share=0.5)
     images, labels, *_ = augmented(recipe, count=120)

@@ -57,3 +57,17 @@ def test_loss_of_mixed_labels_equals_torchs_on_soft_targets(smoothing: float) ->
     soft = 0.7 * nn.functional.one_hot(labels, 4) + 0.3 * nn.functional.one_hot(partners, 4)
     expected = nn.functional.cross_entropy(logits, soft, label_smoothing=smoothing)
     torch.testing.assert_close(mixed_cross_entropy(logits, labels, partners, torch.tensor(0.7), smoothing), expected)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("margin", [2.0, -1.5])
+def test_a_margin_is_taken_from_the_true_logit_before_torchs_loss(smoothing: float, margin: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(5, 4, generator=generator)
+    labels, partners = (torch.randint(0, 4, (5,), generator=generator) for _ in range(2))
+    expected = torch.zeros(())
+    for weight, chosen in ((0.7, labels), (0.3, partners)):
+        less = logits - margin * nn.functional.one_hot(chosen, 4)
+        expected = expected + weight * nn.functional.cross_entropy(less, chosen, label_smoothing=smoothing)
+    got = mixed_cross_entropy(logits, labels, partners, torch.tensor(0.7), smoothing, torch.tensor(margin))
+    torch.testing.assert_close(got, expected)

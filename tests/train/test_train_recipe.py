@@ -51,6 +51,9 @@ def test_rotations_quadruple_the_rows() -> None:
     [
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"cutmix": 1.5}, r"cutmix must lie in \[0, 1\], got 1.5"),
+        ({"cutmix": 0.6, "feature_mix": 0.6}, "cutmix and feature_mix share the batches, got 0.6 and 0.6"),
+        ({"margin": 0.1}, "margin must lie in .* needs a cosine head, got 0.1 and a linear one"),
+        ({"head": "cosine", "margin": 1.5}, r"margin must lie in \[-1, 1\] .* got 1.5"),
         ({"cuts": (80, 60)}, r"cuts must ascend, got \(80, 60\)"),
         ({"resized_min": 0.9, "resized_max": 0.5}, "0 < min <= max <= 1, got 0.9 and 0.5"),
     ],

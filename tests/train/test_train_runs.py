@@ -55,6 +55,8 @@ def test_a_network_learns_colours_and_leaves_records(tmp_path: Path) -> None:
     [
         {"cutmix": 0.6, "se": True, "head": "cosine", "schedule": "cosine", "cuts": (), "label_smoothing": 0.1},
         {"rotation_share": 0.5, "resized_share": 0.5, "backbone": "resnet18-he", "decay_on": "weights"},
+        {"feature_mix": 0.5, "cutmix": 0.3, "head": "cosine", "margin": 0.1},
+        {"feature_mix": 1.0, "backbone": "resnet18-he", "head": "cosine", "margin": -0.1, "rotation_share": 0.5},
     ],
 )
 def test_other_recipes_run(tmp_path: Path, changes: dict[str, object]) -> None:
@@ -94,7 +96,7 @@ def worker(folder: Path, *words: str) -> list[str]:
 
 
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    words = ("epochs=16", "cuts=(10,)", "average_decay=0.9")
+    words = ("epochs=16", "cuts=(10,)", "average_decay=0.9", "feature_mix=0.5")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     victim = subprocess.Popen(worker(tmp_path / "killed", *words), env=environment, stderr=subprocess.DEVNULL)
     log = tmp_path / "killed" / "log.csv"

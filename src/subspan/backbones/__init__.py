@@ -2,13 +2,16 @@
 
 from subspan.backbones import he as _he
 from subspan.backbones import tian as _tian
+from subspan.backbones.blocks import STAGES, Mixing
 from subspan.backbones.heads import CosineHead, LinearHead, create_head
 from subspan.backbones.network import Network, feature_dim
 from subspan.backbones.registry import create_backbone, list_backbones, register_backbone
 
 __all__ = [
+    "STAGES",
     "CosineHead",
     "LinearHead",
+    "Mixing",
     "Network",
     "create_backbone",
     "create_head",

@@ -1,11 +1,25 @@
-"""Pieces that the residual networks share: convolution, normalisation, squeeze-and-excitation."""
+"""Pieces that the residual networks share: convolution, normalisation, squeeze-and-excitation, mixing of maps."""
 
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 Norm = Literal["batch", "group", "none"]
+
+STAGES = 4  # of every residual network here
+
+
+class Mixing(NamedTuple):
+    """Which images of a batch are blended, and how, after each stage (manifold mixup; Verma et al., ICML 2019)."""
+
+    partner: Tensor  # (n,): the image blended into each
+    shares: Tensor  # (STAGES,): what stays of each image's own maps after each stage; 1 leaves them alone
+
+    def after(self, stage: int, x: Tensor) -> Tensor:
+        """Maps (n, c, h, w) after ``stage``, counted from 0, with those of their partners."""
+        return torch.lerp(x[self.partner], x, self.shares[stage].to(x.dtype))
 
 
 def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subspan.backbones.blocks import Norm, SqueezeExcitation, conv, normalise
+from subspan.backbones.blocks import Mixing, Norm, SqueezeExcitation, conv, normalise
 from subspan.backbones.initialise import materialise
 from subspan.backbones.registry import register_backbone
 
@@ -60,13 +60,15 @@ class HeResNet(nn.Module):
             inputs = outputs
         self.feature_dim = inputs
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
         """(n, 3, h, w) to (n, d)."""
         x = functional.relu(self.bn1(self.conv1(images)))
         if self.stem == "standard":
             x = functional.max_pool2d(x, 3, stride=2, padding=1)
         for stage in range(1, len(CHANNELS) + 1):
             x = self.get_submodule(f"layer{stage}")(x)
+            if mixing is not None:
+                x = mixing.after(stage - 1, x)
         return x.mean((2, 3))
 
 

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from subspan.backbones.blocks import Mixing
 from subspan.backbones.drop import Clock
 from subspan.backbones.heads import CosineHead, LinearHead
 
@@ -18,9 +19,9 @@ class Network(nn.Module):
         """(n, 3, h, w) to (n, d)."""
         return self.backbone(images)
 
-    def forward(self, images: Tensor) -> Tensor:
-        """(n, 3, h, w) to (n, C)."""
-        return self.head(self.backbone(images))
+    def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
+        """(n, 3, h, w) to (n, C); with ``mixing``, which the residual networks know, maps are blended on the way."""
+        return self.head(self.backbone(images) if mixing is None else self.backbone(images, mixing))
 
     def reseed(self, seed: int) -> None:
         """Key the noise of every clock in the network by ``seed``."""

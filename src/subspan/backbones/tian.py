@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subspan.backbones.blocks import Norm, SqueezeExcitation, conv, normalise
+from subspan.backbones.blocks import Mixing, Norm, SqueezeExcitation, conv, normalise
 from subspan.backbones.drop import Clock, DropBlock, Dropout
 from subspan.backbones.initialise import materialise
 from subspan.backbones.registry import register_backbone
@@ -91,7 +91,7 @@ class TianResNet(nn.Module):
             self.add_module(f"layer{stage}", layer)
         self.feature_dim = inputs
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
         """(n, 3, h, w) to (n, d)."""
         if self.training:
             self.clock.tick()
@@ -99,6 +99,8 @@ class TianResNet(nn.Module):
         for stage in range(1, len(CHANNELS) + 1):
             for block in self.get_submodule(f"layer{stage}").children():
                 x = block(x, self.clock)
+            if mixing is not None:
+                x = mixing.after(stage - 1, x)
         return x.mean((2, 3))
 
 

@@ -1,7 +1,7 @@
 """Augmentation of whole batches on the device: gather, crop, jitter, flip, turn, mix; no host synchronisation.
 
 Every number is hashed from (seed, step, place in the global batch), so that a batch is the same after a resume, on
-every device and however many processes share it (CutMix alone pairs images within one process). Order of operations as
+every device and however many processes share it (mixing alone pairs images within one process). Order of operations as
 in the released code: crop with black padding, colour jitter (brightness, contrast, saturation in random order per
 image), flip.
 """
@@ -9,12 +9,13 @@ image), flip.
 import torch
 from torch import Tensor, nn
 
+from subspan.backbones import STAGES, Mixing
 from subspan.backbones.noise import fold, make_key, uniform
 from subspan.train.recipe import Recipe
 
 # One stream of random numbers per decision.
 _TOP, _LEFT, _FLIP, _ORDER, _FACTORS, _RESIZE, _AREA, _ASPECT, _TURN, _TURN_BY = range(10)
-_CUTMIX, _SHARE, _BOX, _PARTNER = range(10, 14)
+_MIX, _SHARE, _BOX, _PARTNER, _STAGE = range(10, 15)
 _TURNS = 4
 _GRAY = (0.299, 0.587, 0.114)  # luma weights of Pillow's mode L
 
@@ -109,9 +110,9 @@ class Augment(nn.Module):
 
     def mix(self, images: Tensor, labels: Tensor, key: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """CutMix (Yun et al., ICCV 2019): one box per batch, whose area is uniform before it is cut at the border."""
-        count, size = images.shape[0], images.shape[-1]
+        size = images.shape[-1]
         one = torch.zeros((), dtype=torch.int32, device=images.device)
-        mixed = uniform(fold(key, _CUTMIX), one) < self.recipe.cutmix
+        mixed = uniform(fold(key, _MIX), one) < self.recipe.cutmix
         side = size * torch.sqrt(uniform(fold(key, _SHARE), one)) * mixed
         line = torch.arange(size, device=images.device)
         inside = []
@@ -119,11 +120,36 @@ class Augment(nn.Module):
             centre = uniform(fold(key, _BOX * 16 + axis), one) * size
             inside.append((line >= torch.floor(centre - side / 2)) & (line < torch.floor(centre + side / 2)))
         box = inside[0][:, None] & inside[1][None, :]  # (s, s)
-        # The batch is in random order already: a random rotation of it pairs images as well as a permutation.
-        shift = 1 + _integers(fold(key, _PARTNER), one, max(count - 1, 1))
-        partner = (torch.arange(count, device=images.device) + shift) % count
+        partner = _partners(key, labels)
         share = 1 - box.sum() / (size * size)
         return torch.where(box, images[partner], images), labels, labels[partner], share
+
+    def mix_features(
+        self, labels: Tensor, partners: Tensor, share: Tensor, step: Tensor
+    ) -> tuple[Tensor, Tensor, Mixing]:
+        """Labels mixed in (b,), the share () of the first labels, and the mixing: after one stage, by a uniform share.
+
+        Batches of CutMix, and all beyond the recipe's share, keep what they have.
+        """
+        key = fold(self.key, step)
+        one = torch.zeros((), dtype=torch.int32, device=labels.device)
+        drawn, partner = uniform(fold(key, _MIX), one) - self.recipe.cutmix, _partners(key, labels)
+        chosen = (drawn >= 0) & (drawn < self.recipe.feature_mix)
+        blend = uniform(fold(key, _SHARE), one)
+        here = torch.arange(STAGES, device=labels.device) == _integers(fold(key, _STAGE), one, STAGES)
+        mixing = Mixing(partner, torch.where(chosen & here, blend, 1.0))
+        return torch.where(chosen, labels[partner], partners), torch.where(chosen, blend, share), mixing
+
+
+def _partners(key: Tensor, labels: Tensor) -> Tensor:
+    """Another image for each of the batch, (b,).
+
+    The batch is in random order already: a random rotation of it pairs images as well as a permutation.
+    """
+    count = len(labels)
+    one = torch.zeros((), dtype=torch.int32, device=labels.device)
+    shift = 1 + _integers(fold(key, _PARTNER), one, max(count - 1, 1))
+    return (torch.arange(count, device=labels.device) + shift) % count
 
 
 def _integers(key: Tensor, position: Tensor, limit: int) -> Tensor:

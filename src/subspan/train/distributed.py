@@ -2,7 +2,7 @@
 
 Every process takes its part of each global batch, and gradients are averaged, so the trajectory is that of one process
 at the same global batch, but for batch statistics (each process's own; running statistics are averaged after every
-epoch), dropout noise and the partners of CutMix.
+epoch), dropout noise and the partners of mixed images.
 """
 
 import os

@@ -68,9 +68,15 @@ class Recipe:
         0.0, "share of images turned by 90, 180 or 270 degrees; each turn is a class of its own"
     )
     cutmix: float = _option(0.0, "share of batches in which a box of each image comes from another image")
+    feature_mix: float = _option(
+        0.0, "share of batches whose maps are blended with another image's after a random stage; not those of cutmix"
+    )
     mean: tuple[float, ...] = _option(MEAN, "mean of each channel, subtracted")
     std: tuple[float, ...] = _option(STD, "standard deviation of each channel, divided by")
 
+    margin: float = _option(
+        0.0, "taken from the cosine of the true class in training; below 0 it loosens the classes; cosine heads only"
+    )
     label_smoothing: float = _option(0.0, "share of the target spread over all classes")
     average_decay: float = _option(
         0.0, "decay per step of an average of weights that replaces the last weights; 0: none"
@@ -88,6 +94,7 @@ class Recipe:
             "resized_share",
             "rotation_share",
             "cutmix",
+            "feature_mix",
             "label_smoothing",
             "drop_rate",
             "average_decay",
@@ -97,6 +104,12 @@ class Recipe:
                 raise ValueError(f"{what} must lie in [0, 1], got {getattr(self, what)}")
         if not 0 < self.resized_min <= self.resized_max <= 1:
             raise ValueError(f"areas of crops need 0 < min <= max <= 1, got {self.resized_min} and {self.resized_max}")
+        if self.cutmix + self.feature_mix > 1:
+            raise ValueError(f"cutmix and feature_mix share the batches, got {self.cutmix} and {self.feature_mix}")
+        if self.margin and (self.head != "cosine" or not -1 <= self.margin <= 1):
+            raise ValueError(
+                f"margin must lie in [-1, 1] and needs a cosine head, got {self.margin} and a {self.head} one"
+            )
         if list(self.cuts) != sorted(set(self.cuts)):
             raise ValueError(f"cuts must ascend, got {self.cuts}")
 

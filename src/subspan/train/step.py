@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from subspan.backbones import Network
+from subspan.backbones import CosineHead, Mixing, Network
 from subspan.train.augment import Augment
 from subspan.train.loss import count_correct, mixed_cross_entropy
 from subspan.train.optimiser import Sgd
@@ -75,7 +75,7 @@ class TrainStep:
         self._local = recipe.batch_size // share.processes
         self._first = share.rank * self._local
         self._rows = rows
-        self._model: Callable[[Tensor], Tensor] = network if model is None else model
+        self._model: Callable[..., Tensor] = network if model is None else model
         self._backward = backward or (lambda loss: loss.backward())
         self.augment = Augment(recipe, classes, derive_seed(seed, "augment")).to(device)
         self._augment: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] = self.augment
@@ -110,9 +110,14 @@ class TrainStep:
         labels = self._labels.index_select(0, chosen)
         with torch.no_grad():
             images, labels, partners, share = self._augment(self.source.store, rows, labels, self.step, self._place)
+            mixing: list[Mixing] = []
+            if self.recipe.feature_mix > 0:
+                partners, share, *mixing = self.augment.mix_features(labels, partners, share, self.step)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._bf16):
-            logits = self._model(images)
-        loss = mixed_cross_entropy(logits, labels, partners, share, self.recipe.label_smoothing)
+            logits = self._model(images, *mixing)
+        head = self.network.head
+        margin = self.recipe.margin * head.scale if self.recipe.margin and isinstance(head, CosineHead) else None
+        loss = mixed_cross_entropy(logits, labels, partners, share, self.recipe.label_smoothing, margin)
         self._backward(loss)
         self._rate.copy_(self._rates.index_select(0, self.step.view(1)).view(()))
         self.sgd.step(self._rate)
