@@ -125,7 +125,7 @@ def test_maps_are_mixed_after_one_stage_in_batches_without_cutmix() -> None:
     recipe = dataclasses.replace(PLAIN, cutmix=0.3, feature_mix=0.5)
     labels, kinds, stages, blends = torch.arange(6) % 5, [], set(), []
     for step in range(300):
-        images, labels, partners, share = augmented(recipe, step=step)
+        _, labels, partners, share = augmented(recipe, step=step)
         mixed, blend, mixing = Augment(recipe, 5, 0).mix_features(labels, partners, share, torch.tensor(step))
         touched = (mixing.shares < 1).nonzero().flatten().tolist()
         if touched:
