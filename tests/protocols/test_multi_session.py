@@ -7,7 +7,7 @@ import pytest
 
 from subspan.features import FeatureSet
 from subspan.methods import create_method
-from subspan.protocols.fan_out import Job, merge_splits, run_jobs
+from subspan.protocols.fan_out import Job, run_jobs
 from subspan.protocols.multi_session import MultiSession, ProtocolError
 
 C0, C1, D = 11, 7, 16  # 7 novel classes by threes: sessions of 3, 3 and 1
@@ -105,11 +105,11 @@ def test_references_are_the_rows_at_the_end_of_their_own_session():
     heads, rows = [], []
 
     class Spy(type(create_method("finetune"))):
-        def learn(self, base, head, session):
-            update = super().learn(base, head, session)
-            heads.append(head)
-            rows.append(update.rows)
-            return update
+        def learn_together(self, sessions):
+            updates = super().learn_together(sessions)
+            heads.extend(head for _, head, _ in sessions)
+            rows.extend(update.rows for update in updates)
+            return updates
 
     features = make_features()
     PROTOCOL.run(features, Spy(learning_rate=0.1, max_steps=30), memory=True)
@@ -223,22 +223,25 @@ def test_what_cannot_run_is_said():
 # Over files and processes
 
 
-def test_processes_give_what_one_process_gives():
+def test_files_and_processes_change_nothing():
+    """Two files in one job, solved together and in processes, are the two files one by one."""
     splits = [(make_features(seed), None) for seed in (0, 1)]
     protocol = replace(PROTOCOL, draws=2)
-    jobs = [Job(s, create_method(m), False) for m in ("imprint", "subspace:max_steps=20") for s in (0, 1)]
+    jobs = [Job(create_method(m), True, (0, 1)) for m in ("imprint", "subspace:max_steps=20,old_penalty=squared")]
     ticks = []
-    one = run_jobs(protocol, splits, jobs, workers=1, on_session=lambda: ticks.append(1))
-    assert len(ticks) == 4 * 3
-    two = run_jobs(protocol, splits, jobs, workers=2)
-    for first, second in zip(one, two, strict=True):
-        assert first.method == second.method
-        np.testing.assert_array_equal(first.base, second.base)
-        np.testing.assert_array_equal(first.final_rows, second.final_rows)
-    merged = merge_splits(one[:2])
-    np.testing.assert_array_equal(merged.splits, [0, 0, 1, 1])
-    np.testing.assert_array_equal(merged.novel, np.concatenate([one[0].novel, one[1].novel]))
-    assert merged.seconds == one[0].seconds + one[1].seconds
+    here = run_jobs(protocol, splits, jobs, workers=1, on_session=lambda: ticks.append(1), keep_predictions=True)
+    assert len(ticks) == 2 * 3
+    there = run_jobs(protocol, splits, jobs, workers=2, keep_predictions=True)
+    for job, one, other in zip(jobs, here, there, strict=True):
+        alone = [protocol.run(f, job.method, memory=True, keep_predictions=True) for f, _ in splits]
+        for found in (one, other):
+            assert found.method == alone[0].method
+            np.testing.assert_array_equal(found.splits, [0, 0, 1, 1])
+            for name in ("base", "novel", "steps", "novel_at_birth", "novel_at_end"):
+                expected = np.concatenate([getattr(r, name) for r in alone])
+                np.testing.assert_array_equal(getattr(found, name), expected, name)
+            for t, predicted in enumerate(found.predictions):
+                np.testing.assert_array_equal(predicted, np.concatenate([r.predictions[t] for r in alone]))
 
 
 def test_warnings_become_notes():
@@ -249,14 +252,6 @@ def test_warnings_become_notes():
         base_test=np.ones((2, 1, D)),
         **{"embedding.names": np.ones((2 + C1, 5))},
     )
-    (result,) = run_jobs(PROTOCOL, [(small, None)], [Job(0, create_method("subspace:max_steps=2"), False)], workers=1)
+    (result,) = run_jobs(PROTOCOL, [(small, None)], [Job(create_method("subspace:max_steps=2"), False)], workers=1)
     assert len(result.notes) == 1, "the same warning of every session is said once"
     assert "the 2 base rows span only 2 of 16 feature dimensions" in result.notes[0]
-
-
-def test_files_of_one_table_have_the_same_sessions():
-    results = [
-        replace(PROTOCOL, ways=ways).run(make_features(), create_method("imprint"), memory=False) for ways in (3, 4)
-    ]
-    with pytest.raises(ValueError, match="the same numbers of classes per session"):
-        merge_splits(results)

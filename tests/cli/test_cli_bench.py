@@ -1,0 +1,405 @@
+"""The command line: ``subspan bench``, ``methods`` and ``convert`` as a user types them."""
+
+import csv
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import warnings
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from subspan.cli import main
+from subspan.features import FeatureSet
+from subspan.methods import list_methods, method_options
+
+C0, C1, D = 11, 6, 16
+
+
+@pytest.fixture
+def subspan(monkeypatch, capsys):
+    """Run a command in this process: (exit status, standard output, standard error)."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["subspan", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return stop.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def write_features(path, seed=0, *, without=(), classes=C1, **extra):
+    """A small split: 11 base classes, novel ones in sessions of 3, word vectors inside."""
+    rng = np.random.default_rng(seed)
+    centers = rng.normal(size=(C0 + classes, D))
+
+    def around(part, *shape):
+        return part.reshape(len(part), *(1,) * len(shape), D) + 0.8 * rng.normal(size=(len(part), *shape, D))
+
+    arrays = {
+        "base_weight": centers[:C0],
+        "base_mean": centers[:C0],
+        "base_memory": around(centers[:C0]),
+        "base_test": around(centers[:C0], 4),
+        "novel_test": around(centers[C0:], 4),
+        "novel_support": around(centers[C0:], 5, 2),
+        "base_names": [f"base {i}" for i in range(C0)],
+        "novel_names": [f"novel {i}" for i in range(classes)],
+        "embedding.words": rng.normal(size=(C0 + classes, 4)),
+    } | extra
+    np.savez(path, **{name: array for name, array in arrays.items() if name not in without})
+    return path
+
+
+@pytest.fixture
+def split(tmp_path):
+    return write_features(tmp_path / "split.npz")
+
+
+QUICK = ("--ways", 3, "--shots", 2, "--workers", 1)
+
+
+# Results
+
+
+def test_json_on_the_bundle(subspan, tmp_path):
+    path = tmp_path / "out" / "results.json"
+    status, out, _ = subspan("bench", "--method", "prototype", "--draws", 3, "--workers", 1, "--json", path)
+    assert status == 0
+    assert "prototype" in out
+    results = json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert [(r["method"], r["memory"]) for r in results] == [("prototype", False), ("prototype", True)]
+    for result in results:
+        draws = result["per_draw"]
+        assert result["steps"] == [0] * 8
+        assert result["novel"][0] is None
+        assert all(draw[0] is None for draw in draws["novel"])
+        assert re.fullmatch("[0-9a-f]{12}", result["protocol"])
+        assert result["seconds"] > 0
+        for key, length in dict(steps=8, base=9, novel=9, weighted=9, harmonic=9).items():
+            assert [len(draw) for draw in draws[key]] == [length] * 3
+            for t in range(length):
+                values = [draw[t] for draw in draws[key]]
+                if None not in values:
+                    assert result[key][t] == pytest.approx(np.mean(values))
+        for e in range(3):
+            for t in range(1, 9):
+                base, novel = draws["base"][e][t], draws["novel"][e][t]
+                n = 5 * t
+                assert draws["weighted"][e][t] == pytest.approx((60 * base + n * novel) / (60 + n))
+                assert draws["harmonic"][e][t] == pytest.approx((60 + n) / (60 / base + n / novel))
+        assert result["base"][0] == pytest.approx(75.8, abs=1.5), (
+            "session 0 of the golden file has 75.8 by linear scores"
+        )
+        assert 47 < result["weighted"][8] < 51, "PAPER-NOTES 4.5 has 49 for centred prototypes"
+    assert len({tuple(d) for d in results[0]["per_draw"]["novel"]}) == 3, "draws must differ"
+
+
+def test_predictions_tell_the_same_as_the_results(subspan, split, tmp_path):
+    status, _, _ = subspan(
+        "bench", split, "--method", "imprint", "--method", "prototype", "--draws", 2, *QUICK, "--no-memory",
+        "--predictions", tmp_path / "items.csv.gz", "--json", tmp_path / "results.json",
+    )  # fmt: skip
+    assert status == 0
+    with gzip.open(tmp_path / "items.csv.gz", "rt") as file:
+        lines = list(csv.DictReader(file))
+    right = defaultdict(list)
+    for line in lines:
+        kind = "base" if int(line["true"]) < C0 else "novel"
+        key = line["method"], int(line["draw"]), int(line["session"]), kind
+        right[key].append(line["true"] == line["predicted"])
+    assert len(lines) == 2 * 2 * 4 * (C0 + (C0 + 3) + (C0 + 6))  # methods, draws, images of the classes seen
+    assert {line["memory"] for line in lines} == {"False"}
+    items = [(line["item"], line["true"]) for line in lines if line["session"] == "2" and line["draw"] == "0"]
+    assert [int(true) for _, true in items[: 4 * (C0 + C1)]] == np.repeat(np.arange(C0 + C1), 4).tolist()
+    for result in json.loads((tmp_path / "results.json").read_text()):
+        for draw in range(2):
+            for session in range(3):
+                for kind in ("base", "novel"):
+                    expected = result["per_draw"][kind][draw][session]
+                    found = right[result["method"], draw, session, kind]
+                    assert (expected is None and not found) or expected == pytest.approx(100 * np.mean(found))
+
+
+def test_draws_0_takes_the_first_images(subspan, tmp_path):
+    """Other images after the first two change nothing; with random draws they do."""
+    one = write_features(tmp_path / "one.npz")
+    with np.load(one) as file:
+        arrays = dict(file)
+    arrays["novel_support"][:, 2:] *= -3
+    np.savez(tmp_path / "two.npz", **arrays)
+    found = {}
+    for draws in (0, 4):
+        for name in ("one", "two"):
+            path = tmp_path / f"{name}-{draws}.json"
+            subspan("bench", tmp_path / f"{name}.npz", "--method", "imprint", *QUICK, "--draws", draws, "--json", path)
+            found[draws, name] = [r["per_draw"] for r in json.loads(path.read_text())]
+    assert found[0, "one"] == found[0, "two"]
+    assert len(found[0, "one"][0]["base"]) == 1
+    assert found[4, "one"] != found[4, "two"]
+
+
+def test_several_files_are_splits(subspan, tmp_path):
+    files = [write_features(tmp_path / f"split{seed}.npz", seed) for seed in (0, 1)]
+    alone = []
+    for file in files:
+        subspan(
+            "bench", file, "--method", "imprint", *QUICK, "--draws", 2, "--no-memory", "--json", tmp_path / "a.json"
+        )
+        alone.append(json.loads((tmp_path / "a.json").read_text())[0])
+    status, out, _ = subspan(
+        "bench", *files, "--method", "imprint", *QUICK, "--draws", 2, "--no-memory",
+        "--json", tmp_path / "both.json", "--predictions", tmp_path / "items.csv",
+    )  # fmt: skip
+    assert status == 0
+    assert "split0.npz, split1.npz" in " ".join(out.split())
+    (both,) = json.loads((tmp_path / "both.json").read_text())
+    assert both["per_draw"]["split"] == [0, 0, 1, 1]
+    assert both["per_draw"]["base"] == alone[0]["per_draw"]["base"] + alone[1]["per_draw"]["base"]
+    assert both["novel"][2] == pytest.approx((alone[0]["novel"][2] + alone[1]["novel"][2]) / 2)
+    with open(tmp_path / "items.csv") as file:
+        assert {line["split"] for line in csv.DictReader(file)} == {"0", "1"}
+
+
+def test_all_methods_that_the_file_allows(subspan, split, tmp_path):
+    path = tmp_path / "all.json"
+    status, _, _ = subspan("bench", split, *QUICK, "--ways", C1, "--draws", 1, "--json", path)
+    assert status == 0
+    found = {(r["method"], r["memory"]) for r in json.loads(path.read_text())}
+    assert found == {(name, memory) for name in list_methods() for memory in (False, True)}
+    bare = write_features(tmp_path / "bare.npz", without=("base_mean", "base_memory", "embedding.words"))
+    status, _, err = subspan("bench", bare, *QUICK, "--ways", C1, "--draws", 1, "--no-memory", "--json", path)
+    assert status == 0
+    assert {r["method"] for r in json.loads(path.read_text())} == {"finetune", "subspace", "imprint"}
+    assert "Left out semantic: method 'semantic' needs embeddings" in err
+    assert "Left out prototype: method 'prototype' needs the array 'base_mean'" in err
+
+
+def test_options_reach_the_regularizers_and_no_others(subspan, split, tmp_path):
+    path = tmp_path / "options.json"
+    status, _, _ = subspan(
+        "bench", split, *QUICK, "--draws", 0, "--no-memory", "--json", path, "--old-penalty", "squared",
+        "--solver", "optimum", "--start", "zeros", "--dtype", "float64", "--ways", C1,
+        "--method", "finetune:old_penalty=norm", "--method", "subspace", "--method", "imprint",
+    )  # fmt: skip
+    assert status == 0
+    specs = [set(re.split("[:,]", r["method"])) for r in json.loads(path.read_text())]
+    assert specs[0] == {"finetune", "solver=optimum", "start=zeros"}  # its own old_penalty, the default, stands
+    assert specs[1] == {"subspace", "old_penalty=squared", "solver=optimum", "start=zeros"}
+    assert specs[2] == {"imprint"}
+
+
+def test_embeddings_by_name_and_by_file(subspan, tmp_path):
+    vectors = np.random.default_rng(5).normal(size=(C0 + C1, 4))
+    split = write_features(tmp_path / "split.npz", **{"embedding.other": vectors})
+    names = [f"base {i}" for i in range(C0)] + [f"novel {i}" for i in range(C1)]
+    np.savez(tmp_path / "vectors.npz", names=names[::-1], vectors=vectors[::-1])
+    results = {}
+    for wanted in (None, "words", "other", tmp_path / "vectors.npz"):
+        flags = () if wanted is None else ("--embeddings", wanted)
+        path = tmp_path / "r.json"
+        status, _, _ = subspan(
+            "bench", split, "--method", "semantic:gamma=50,tau=0.3,max_steps=50", *QUICK, "--no-memory", "--draws", 0,
+            *flags, "--json", path,
+        )  # fmt: skip
+        assert status == 0
+        results[wanted] = [r["per_draw"] for r in json.loads(path.read_text())]
+    assert results[None] == results["words"] != results["other"]
+    assert results["other"] == results[tmp_path / "vectors.npz"]
+
+
+def test_report_is_one_page_that_needs_nothing_else(subspan, split, tmp_path):
+    folder = tmp_path / "report"
+    status, out, _ = subspan(
+        "bench", split, "--method", "finetune:max_steps=30", "--method", "subspace:max_steps=30",
+        "--method", "prototype", *QUICK, "--draws", 2, "--report", folder,
+    )  # fmt: skip
+    assert status == 0
+    (page,) = folder.glob("*.html")
+    assert str(page) in out.replace("\n", "")
+    text = page.read_text("utf-8")
+    for source in re.findall(r"""<(?:img|script|link|source|iframe)\b[^>]*(?:src|href)\s*=\s*["']([^"']+)""", text):
+        assert source.startswith("data:"), f"the page loads {source[:80]}"
+    for link in re.findall(r"""<a\b[^>]*href\s*=\s*["']([^"'#]+)""", text):
+        assert (folder / link).exists(), f"the page links to {link}"
+    assert "@import" not in text
+    assert not re.findall(r"url\(\s*['\"]?(?!data:|#)", text)
+    assert "prototype" in text
+    assert "subspan bench" in text, "the command that made it"
+    pictures = list(folder.glob("*.png"))
+    assert pictures
+    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
+
+
+def test_the_command_as_a_process_of_its_own(split, tmp_path):
+    """From the shell; nothing but the table on standard output."""
+    command = [sys.executable, "-m", "subspan.cli", "bench", str(split), "--method", "imprint", "--workers", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"COLUMNS": "200"})
+    assert done.returncode == 0, done.stderr
+    assert "imprint" in done.stdout
+    assert "Traceback" not in done.stderr
+    assert os.listdir(tmp_path) == ["split.npz"], "nothing is written unasked"
+
+
+# Bad input: one sentence, status 2, no traceback
+
+
+def one_sentence(result, message):
+    status, out, err = result
+    assert status == 2
+    assert out == ""
+    assert "Traceback" not in err
+    assert re.search(message, " ".join(err.split())), err
+    return err
+
+
+BAD = {
+    "method": (("--method", "magic"), "^Error: there is no method 'magic'; the methods are"),
+    "option": (("--method", "subspace:tau=3"), "^Error: method 'subspace' has no option 'tau'; its options are"),
+    "value": (
+        ("--method", "semantic:tau=hot"),
+        "^Error: option 'tau' of method 'semantic' must be a number; got 'hot'",
+    ),
+    "negative gamma": (("--method", "subspace:gamma=-1"), "^Error: gamma must not be negative; got -1"),
+    "penalty": (
+        ("--method", "subspace", "--old-penalty", "l1"),
+        "'old_penalty' .* must be one of norm, squared; got 'l1'",
+    ),
+    "solver": (("--method", "subspace", "--solver", "newton"), "must be one of sgd, optimum; got 'newton'"),
+    "start": (("--method", "subspace", "--start", "ones"), "must be one of uniform, zeros; got 'ones'"),
+    "shots": (("--shots", "99"), "^Error: 99 shots asked for, but class 'novel 0' has only 5 support images"),
+    "no shots": (("--shots", "0"), "^Error: shots must be at least 1; got 0"),
+    "draws": (("--draws", "-1"), "draws must be at least 0; got -1"),
+    "embeddings": (("--embeddings", "glove"), "there are no embeddings 'glove'; the feature file has words"),
+    "embeddings file": (("--embeddings", "none.npz"), "'none.npz' is no readable npz file of embeddings"),
+    "dtype": (("--dtype", "float16"), "--dtype must be one of float32, float64, got 'float16'"),
+    "device": (("--device", "tpu"), "^Error: device must be cpu, or cuda where there is a GPU; got 'tpu'"),
+    "flag": (("--sohts", "3"), "No such option"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_flags(case, subspan, split):
+    flags, message = BAD[case]
+    method = () if "--method" in flags else ("--method", "imprint")
+    one_sentence(subspan("bench", split, "--workers", 1, *method, *flags), message)
+
+
+def test_bad_files(subspan, split, tmp_path):
+    (tmp_path / "text.npz").write_text("hello")
+    lacking = write_features(tmp_path / "lacking.npz", without=("novel_test",))
+    smaller = write_features(tmp_path / "smaller.npz", classes=3)
+    nameless = write_features(tmp_path / "nameless.npz", without=("base_names", "novel_names"))
+    np.savez(tmp_path / "vectors.npz", names=["a"], vectors=np.ones((1, 2)))
+    for arguments, message in (
+        (("none.npz",), "^Error: there is no feature file 'none.npz'"),
+        ((tmp_path / "text.npz",), "^Error: '.*text.npz' is no readable npz file"),
+        ((lacking,), "^Error: '.*lacking.npz' lacks the array 'novel_test'; the schema needs base_weight"),
+        ((split, smaller), "^Error: '.*smaller.npz' has 11 base and 3 novel classes, '.*split.npz' has 11 and 6"),
+        ((nameless, "--embeddings", tmp_path / "vectors.npz"), "need class names, which the feature file lacks"),
+        ((split, "--embeddings", tmp_path / "vectors.npz"), r"has no embedding for class 'base 0' \(17 are missing\)"),
+        (
+            (write_features(tmp_path / "m.npz", without=("base_memory",)), "--method", "imprint", "--memory"),
+            "base_memory",
+        ),
+        (
+            (write_features(tmp_path / "e.npz", without=("embedding.words",)), "--method", "semantic"),
+            "needs embeddings",
+        ),
+    ):
+        err = one_sentence(subspan("bench", *arguments), message)
+        assert len(err.strip().splitlines()) == 1
+
+
+def test_a_traceback_for_those_who_ask(subspan, monkeypatch):
+    monkeypatch.setenv("SUBSPAN_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="there is no method 'magic'"):
+        subspan("bench", "--method", "magic")
+
+
+# The other commands
+
+
+def test_methods_are_listed(subspan, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "150")
+    status, out, _ = subspan("methods")
+    assert status == 0
+    for name in list_methods():
+        assert re.search(rf"^{name}\b", out, re.MULTILINE)
+
+
+def test_one_method_is_explained(subspan, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    status, out, _ = subspan("methods", "semantic")
+    assert status == 0
+    for option, (_, _, explanation) in method_options("semantic").items():
+        assert re.search(rf"^{option}\b.*{re.escape(explanation)}", out, re.MULTILINE), option
+    one_sentence(subspan("methods", "magic"), "there is no method 'magic'; the methods are")
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
+def test_convert(precision, subspan, split, tmp_path):
+    names = [f"base {i}" for i in range(C0)] + [f"novel {i}" for i in range(C1)]
+    np.savez(tmp_path / "vectors.npz", names=names, vectors=np.eye(C0 + C1))
+    target = tmp_path / "new" / "split.safetensors"
+    status, out, _ = subspan(
+        "convert", split, target, "--precision", precision, "--embeddings", f"eye={tmp_path / 'vectors.npz'}"
+    )
+    assert status == 0
+    assert f"{target.stat().st_size / 1e6:.2f} MB" in " ".join(out.split())
+    old, new = FeatureSet.load(split), FeatureSet.load(target)
+    largest = np.abs(old.novel_support).max(-1, keepdims=True)
+    bound = {"float32": 1e-6, "float16": 1e-3, "int8": 1 / 250}[precision] * largest
+    assert (np.abs(new.novel_support - old.novel_support) <= bound).all()
+    np.testing.assert_array_equal(new.embeddings["eye"], np.eye(C0 + C1))
+    assert set(new.embeddings) == {"words", "eye"}
+    assert new.class_names == old.class_names
+
+
+def test_convert_refuses(subspan, split, tmp_path):
+    target = tmp_path / "t.safetensors"
+    one_sentence(
+        subspan("convert", split, target, "--precision", "int4"), "must be float32, float16 or int8; got 'int4'"
+    )
+    one_sentence(subspan("convert", split, target, "--embeddings", "x"), "--embeddings reads NAME=FILE.npz; got 'x'")
+    one_sentence(subspan("convert", split, tmp_path / "t.npz"), "is written as .safetensors")
+    one_sentence(subspan("convert", "none.npz", target), "there is no feature file 'none.npz'")
+    assert not target.exists()
+
+
+def commands(subspan):
+    out = subspan("--help")[1]
+    return [
+        name for name in ("bench", "methods", "convert", "train", "extract", "pack") if re.search(rf"\b{name}\b", out)
+    ]
+
+
+def test_every_help_text_has_an_example(subspan):
+    assert "Example" in subspan("--help")[1]
+    found = commands(subspan)
+    assert {"bench", "methods", "convert"} <= set(found)
+    for command in found:
+        status, out, _ = subspan(command, "--help")
+        assert status == 0
+        assert re.search(rf"Examples?:.*subspan {command}", out, re.DOTALL), command
+
+
+def test_help_names_every_flag_of_the_contract(subspan, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    out = subspan("bench", "--help")[1]
+    flags = "method memory no-memory old-penalty solver start shots draws embeddings seed dtype json predictions report"
+    for flag in flags.split(" "):
+        assert f"--{flag}" in out
+
+
+def test_version(subspan):
+    from subspan import __version__
+
+    assert subspan("--version")[:2] == (0, f"subspan {__version__}\n")
