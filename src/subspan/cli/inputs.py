@@ -7,8 +7,16 @@ from pathlib import Path
 from numpy.typing import NDArray
 
 from subspan.features import FeatureFileError, FeatureSet, bundled
-from subspan.language import class_embeddings, names_of_wnids
-from subspan.protocols.multi_session import ProtocolError
+from subspan.language import (
+    PACKAGED,
+    EmbeddingError,
+    class_embeddings,
+    names_of_wnids,
+    packaged_covers,
+    packaged_embeddings,
+)
+
+FILES = (".npz", ".txt", ".vec", ".gz")  # how the names of files of embeddings end
 
 
 def load_all(files: Sequence[Path]) -> list[FeatureSet]:
@@ -37,17 +45,43 @@ def named(features: FeatureSet) -> FeatureSet:
 
 
 def find_embeddings(features: FeatureSet, wanted: str | None) -> NDArray | None:
-    """Embeddings (C0 + C1, e) of the classes: by name from the feature file, from an npz file, or the file's first."""
-    if wanted is None:
-        return next(iter(features.embeddings.values()), None)
-    if wanted in features.embeddings:
-        return features.embeddings[wanted]
-    if not wanted.endswith(".npz"):
-        offered = ", ".join(features.embeddings) or "none"
-        raise ProtocolError(f"there are no embeddings '{wanted}'; the feature file has {offered}; or name an npz file")
-    if features.base_names is None or features.novel_names is None:
-        raise ProtocolError("embeddings by name need class names, which the feature file lacks")
+    """Embeddings (C0 + C1, e) of the classes, base first.
+
+    ``wanted`` is a name in the feature file, else one of the package (by WordNet ids), else a file; without it the
+    feature file's first, else the packaged glove300 where it has all classes, else none.
+    """
     wnids = None
     if features.base_wnids is not None and features.novel_wnids is not None:
         wnids = features.base_wnids + features.novel_wnids
-    return class_embeddings(wanted, features.class_names, wnids)
+    if wanted is None:
+        if features.embeddings:
+            return next(iter(features.embeddings.values()))
+        return packaged_embeddings("glove300", wnids) if wnids and packaged_covers("glove300", wnids) else None
+    if wanted in features.embeddings:
+        return features.embeddings[wanted]
+    if wanted in PACKAGED:
+        if wnids is None:
+            raise EmbeddingError(f"the packaged embeddings '{wanted}' go by WordNet ids, which the feature file lacks")
+        return packaged_embeddings(wanted, wnids)
+    if not Path(wanted).is_file() and not wanted.endswith(FILES):
+        raise EmbeddingError(
+            f"there are no embeddings '{wanted}'; the feature file has {', '.join(features.embeddings) or 'none'}, the "
+            f"package has {', '.join(PACKAGED)}, and no file has this name"
+        )
+    names = None if features.base_names is None or features.novel_names is None else features.class_names
+    if names is None and wnids is None:
+        raise EmbeddingError("embeddings by name need class names, which the feature file lacks")
+    return class_embeddings(wanted, names, wnids)
+
+
+def find_all_embeddings(sets: Sequence[FeatureSet], wanted: str | None) -> list[NDArray | None]:
+    """The embeddings of several splits, all of one width: those of two widths are of two kinds, and no one table."""
+    found = [find_embeddings(features, wanted) for features in sets]
+    widths = {vectors.shape[1]: i for i, vectors in reversed(list(enumerate(found))) if vectors is not None}
+    if len(widths) > 1:
+        (width, first), (other, second), *_ = sorted(widths.items(), key=lambda item: item[1])
+        raise EmbeddingError(
+            f"the embeddings of file {first + 1} have width {width}, those of file {second + 1} have {other}; name one "
+            "kind with --embeddings"
+        )
+    return found

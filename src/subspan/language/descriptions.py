@@ -1,0 +1,62 @@
+"""Embeddings of class descriptions by a sentence encoder."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.progress import progress_bar
+from .errors import EmbeddingError
+
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def description_embeddings(
+    descriptions: Sequence[str],
+    model: str | Path = DEFAULT_MODEL,
+    *,
+    batch_size: int = 64,
+    device: str = "cpu",
+    progress: bool = True,
+) -> NDArray[np.float32]:
+    """Embeddings (C, e) of texts, one for each class; needs the extra ``language``.
+
+    Parameters
+    ----------
+    descriptions : for example definitions from WordNet, or sentences of your own.
+    model : name of a sentence-transformers model, or the path of a folder that holds one, which needs no network.
+    batch_size : texts encoded at once.
+    device : where the encoder runs.
+    progress : show a bar when it lasts.
+    """
+    empty = [i for i, text in enumerate(descriptions) if not text.strip()]
+    if empty:
+        raise EmbeddingError(f"the description of class {empty[0]} is empty ({len(empty)} are)")
+    if batch_size < 1:
+        raise EmbeddingError(f"batch_size must be at least 1; got {batch_size}")
+    encoder = _load(str(model), device)
+    batches = []
+    with progress_bar("describing classes", len(descriptions), progress) as advance:
+        for i in range(0, len(descriptions), batch_size):
+            batch = list(descriptions[i : i + batch_size])
+            batches.append(np.asarray(encoder.encode(batch, show_progress_bar=False), np.float32))
+            advance(len(batch))
+    return np.concatenate(batches) if batches else np.zeros((0, 0), np.float32)
+
+
+def _load(model: str, device: str):
+    try:
+        from sentence_transformers import SentenceTransformer  # pyright: ignore[reportMissingImports]
+    except (ImportError, RuntimeError) as error:  # a torchvision that does not fit torch raises RuntimeError
+        raise EmbeddingError(
+            "description embeddings need sentence-transformers, which cannot be imported "
+            f"({' '.join(str(error).split())}); install it with: pip install 'subspan[language]'"
+        ) from error
+    try:
+        return SentenceTransformer(model, device=device)
+    except Exception as error:  # the hub, the tokenizer and torch raise kinds of their own
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise EmbeddingError(
+            f"cannot load the sentence model '{model}' ({reason}); without network, name the folder of a model"
+        ) from error

@@ -1,0 +1,192 @@
+"""Word vectors: files of them, and the mean over the words of a class name.
+
+The rule for a name: it is split at spaces and underscores, and each word is looked up in lower case, then as written. A
+word that has no vector is looked up without a final ``'s``; failing that, a hyphenated word is replaced by those of its
+parts that have one. The embedding is the mean over all vectors found.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.progress import progress_bar
+from .errors import EmbeddingError, warn_of_unknown
+
+Vector = NDArray[np.floating]
+MEGABYTE = 1 << 20
+
+
+def mean_of_words(names: Sequence[str], vectors: Mapping[str, Vector]) -> NDArray[np.float32]:
+    """Mean vector (C, e) over the known words of each name; a name with none gets zeros and a warning.
+
+    >>> words = {"white": np.array([0.0, 2.0]), "wolf": np.array([1.0, 0.0]), "potter": np.array([3.0, 3.0])}
+    >>> mean_of_words(["white wolf", "wolf-white", "potter's wheel"], words)
+    array([[0.5, 1. ],
+           [0.5, 1. ],
+           [3. , 3. ]], dtype=float32)
+    """
+    if not vectors:
+        raise EmbeddingError(f"there are no word vectors at all for names like '{names[0] if names else ''}'")
+    width = len(next(iter(vectors.values())))
+    result = np.zeros((len(names), width), np.float32)
+    unknown = []
+    for i, name in enumerate(names):
+        known = [vector for word in _split(name) for vector in _look_up(word, vectors)]
+        if known:
+            result[i] = np.mean(known, axis=0)
+        else:
+            unknown.append(name)
+    warn_of_unknown(unknown)
+    return result
+
+
+def words_of(names: Iterable[str]) -> set[str]:
+    """Every form under which the mean over these names may ask for a word.
+
+    >>> sorted(words_of(["Potter's go-kart"]))
+    ['Potter', "Potter's", 'go', 'go-kart', 'kart', 'potter', "potter's"]
+    """
+    asked: set[str] = set()
+    recorder = _Recorder(asked)
+    for name in names:
+        for word in _split(name):
+            _look_up(word, recorder)
+    return asked
+
+
+def _split(name: str) -> list[str]:
+    return name.replace("_", " ").replace("\u2019", "'").split()
+
+
+def _look_up(word: str, vectors: Mapping[str, Vector]) -> list[Vector]:
+    for form in (word.lower(), word):
+        if form in vectors:
+            return [vectors[form]]
+    if word.endswith(("'s", "'S")):
+        return _look_up(word[:-2], vectors)
+    if "-" in word:
+        return [vector for part in word.split("-") if part for vector in _look_up(part, vectors)]
+    return []
+
+
+class _Recorder(dict[str, Vector]):
+    """Knows no word, and remembers which were asked for."""
+
+    def __init__(self, asked: set[str]) -> None:
+        self.asked = asked
+
+    def __contains__(self, word: object) -> bool:
+        self.asked.add(str(word))
+        return False
+
+
+def read_word_vectors(path: str | Path, words: Iterable[str], *, progress: bool = True) -> dict[str, Vector]:
+    """The vectors (e,) of these words from a GloVe text file, ``word v1 v2 ...`` on each line.
+
+    The file may begin with the header of word2vec and fastText (number of words, width), and may be compressed with
+    gzip. Only the words asked for are kept, so that a file of several GB needs little memory. Every line must have as
+    many numbers as the first; the numbers themselves are read for the words asked for. A word that occurs twice keeps
+    its first vector.
+    """
+    path = Path(path)
+    wanted = {word.encode(): word for word in words}
+    found: dict[str, Vector] = {}
+    try:
+        with ExitStack() as stack:
+            raw = stack.enter_context(path.open("rb"))
+            total = -(-path.stat().st_size // MEGABYTE)
+            advance = stack.enter_context(progress_bar(f"reading {path.name} (MB)", total, progress))
+            reader = _Lines(_decompressed(raw, path), path)
+            done = 0
+            for token, numbers in reader:
+                if reader.number % 1000 == 0 and (now := raw.tell() // MEGABYTE) > done:
+                    advance(now - done)
+                    done = now
+                if token in wanted and wanted[token] not in found:
+                    found[wanted[token]] = reader.vector(numbers)
+    except (OSError, EOFError, zlib.error) as error:
+        raise EmbeddingError(f"'{path}' cannot be read: {error}") from error
+    return found
+
+
+class _Lines:
+    """The lines of a GloVe file as (word, its numbers), each checked for its width."""
+
+    def __init__(self, file: Iterable[bytes], path: Path) -> None:
+        self.file, self.path = file, path
+        self.number = 0
+        self.promised: int | None = None  # words by the header
+        self.width = 0
+        self.width_line = 1
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        words = 0
+        for line in self.file:
+            self.number += 1
+            line = line.rstrip(b" \r\n")
+            if self.number == 1 and (header := _header(line)):
+                self.promised, self.width = header
+                continue
+            if not self.width:
+                self.width, self.width_line = line.count(b" "), self.number
+            if not line.count(b" ") or line.startswith(b" "):
+                raise self._error("must be a word and its numbers, separated by spaces")
+            words += 1
+            token, numbers = self._cut(line)
+            yield token, numbers
+        if self.promised is not None and words != self.promised:
+            raise EmbeddingError(f"'{self.path}' has {words} words, its first line says {self.promised}")
+        if not words:
+            raise EmbeddingError(f"'{self.path}' holds no word vectors")
+
+    def vector(self, numbers: bytes) -> Vector:
+        try:
+            vector = np.array(numbers.split(b" "), dtype=np.float32)
+        except ValueError as error:
+            raise self._error(f"does not hold numbers: {error}") from error
+        if not np.isfinite(vector).all():
+            raise self._error("holds NaN or infinity")
+        return vector
+
+    def _cut(self, line: bytes) -> tuple[bytes, bytes]:
+        count = line.count(b" ")
+        if count == self.width:
+            token, _, numbers = line.partition(b" ")
+            return token, numbers
+        # Some words of glove.840B hold spaces (". . ."); a number too many is something else.
+        token = line.rsplit(b" ", self.width)[0] if count > self.width else b""
+        if not token or _is_number(token.rpartition(b" ")[2]):
+            raise self._error(f"has {count} numbers, line {self.width_line} gives the width {self.width}")
+        return token, line[len(token) + 1 :]
+
+    def _error(self, what: str) -> EmbeddingError:
+        return EmbeddingError(f"line {self.number} of '{self.path}' {what}")
+
+
+def _header(line: bytes) -> tuple[int, int] | None:
+    fields = line.split()
+    if len(fields) == 2 and all(field.isdigit() for field in fields) and int(fields[1]) > 0:
+        return int(fields[0]), int(fields[1])
+    return None
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _decompressed(raw: BinaryIO, path: Path) -> Iterable[bytes]:
+    magic = raw.read(2)
+    raw.seek(0)
+    if magic == b"PK":
+        raise EmbeddingError(f"'{path}' is a zip archive; unpack it and name the text file in it")
+    return gzip.GzipFile(fileobj=raw) if magic == b"\x1f\x8b" else raw
