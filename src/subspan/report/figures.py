@@ -24,10 +24,11 @@ class ReportFigure:
 
 def report_figures(results: Sequence[MethodResult]) -> list[ReportFigure]:
     """Accuracy curves of each memory setting, heat maps, and the weight space with moving and with fixed targets."""
-    return [*_curves(results), *_heatmaps(results), *_weight_spaces(results)]
+    return [*curve_figures(results), *heatmap_figures(results), *weight_space_figures(results)]
 
 
-def _curves(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
+def curve_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
+    """Accuracy over sessions, one picture per memory setting."""
     styles = method_styles([result.method for result in results])
     for memory in (False, True):
         chosen = [result for result in results if result.memory == memory]
@@ -44,7 +45,8 @@ def _curves(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
         )
 
 
-def _heatmaps(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
+def heatmap_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
+    """Predictions of the first sessions, one method above another."""
     chosen = _heatmap_rows(results)
     if not chosen:
         return
@@ -71,7 +73,8 @@ def _heatmap_rows(results: Sequence[MethodResult]) -> list[MethodResult]:
     return []
 
 
-def _weight_spaces(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
+def weight_space_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
+    """The first result with moving targets, and the first with fixed ones."""
     for moving in (True, False):
         result = _first(r for r in _without_memory_first(results) if r.weight_space and r.weight_space.moving == moving)
         if result is None or result.weight_space is None:

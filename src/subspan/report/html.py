@@ -4,6 +4,7 @@ import base64
 import html
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -19,35 +20,67 @@ _STYLE = resources.files("subspan.report").joinpath("page.css").read_text(encodi
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
+@dataclass(frozen=True)
+class ReportTable:
+    """One table of a page."""
+
+    name: str  # of its files, without ending
+    heading: str
+    table: Table
+
+
 def write_report(
     directory: str | Path, results: Sequence[MethodResult], *, title: str, facts: Mapping[str, str]
 ) -> Path:
     """Write ``report.html``, ``table.csv``, ``table.md``, ``table.tex`` and the PNGs; return the page's path.
 
     ``facts`` (command, device, date, seeds ...) are shown in their order; the protocol hash is added from the results
-    where it is missing. Every file is replaced in one step, the page last.
+    where it is missing.
+    """
+    return write_page(
+        directory,
+        title=title,
+        findings=_findings(results),
+        tables=[ReportTable("table", "Results", results_table(results, title))],
+        figures=report_figures(results),
+        facts=_all_facts(facts, results),
+    )
+
+
+def write_page(
+    directory: str | Path,
+    *,
+    title: str,
+    findings: Sequence[str],
+    tables: Sequence[ReportTable],
+    figures: Sequence[ReportFigure],
+    facts: Mapping[str, str],
+) -> Path:
+    """Write ``report.html``, each table as csv, markdown and LaTeX, and the PNGs; return the page's path.
+
+    ``findings`` are the sentences that open the page. Every file is replaced in one step, the page last.
     """
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    table = results_table(results, title)
-    figures = report_figures(results)
     for figure in figures:
         _write(directory / f"{figure.name}.png", figure.png)
-    for name, text in {"csv": to_csv(table), "md": to_markdown(table), "tex": to_latex(table)}.items():
-        _write(directory / f"table.{name}", text.encode())
+    for one in tables:
+        forms = {"csv": to_csv(one.table), "md": to_markdown(one.table), "tex": to_latex(one.table)}
+        for ending, text in forms.items():
+            _write(directory / f"{one.name}.{ending}", text.encode())
     page = directory / "report.html"
-    _write(page, _page(title, results, _all_facts(facts, results), table, figures).encode())
+    _write(page, _page(title, findings, tables, figures, facts).encode())
     return page
 
 
 def _page(
     title: str,
-    results: Sequence[MethodResult],
-    facts: Mapping[str, str],
-    table: Table,
+    findings: Sequence[str],
+    tables: Sequence[ReportTable],
     figures: Sequence[ReportFigure],
+    facts: Mapping[str, str],
 ) -> str:
-    findings = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in _findings(results))
+    opening = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in findings)
     pictures = "".join(_figure(figure) for figure in figures)
     name = html.escape(title)
     return f"""<!DOCTYPE html>
@@ -62,13 +95,8 @@ def _page(
 </head>
 <body>
 <main>
-<header><h1>{name}</h1>{findings}</header>
-<section aria-labelledby="results"><h2 id="results">Results</h2>
-{to_html(table)}
-{_meanings(table)}
-<p>The same numbers: <a href="table.csv">table.csv</a> (full precision), <a href="table.md">table.md</a>,
-<a href="table.tex">table.tex</a>.</p>
-</section>
+<header><h1>{name}</h1>{opening}</header>
+{"".join(_table_section(one) for one in tables)}
 {f'<section aria-labelledby="figures"><h2 id="figures">Figures</h2>{pictures}</section>' if pictures else ""}
 <section aria-labelledby="facts"><h2 id="facts">How this was made</h2>
 {_facts_table(facts)}
@@ -76,6 +104,17 @@ def _page(
 </main>
 </body>
 </html>
+"""
+
+
+def _table_section(one: ReportTable) -> str:
+    name = html.escape(one.name)
+    return f"""<section aria-labelledby="{name}"><h2 id="{name}">{html.escape(one.heading)}</h2>
+{to_html(one.table)}
+{_meanings(one.table)}
+<p>The same numbers: <a href="{name}.csv">{name}.csv</a> (full precision), <a href="{name}.md">{name}.md</a>,
+<a href="{name}.tex">{name}.tex</a>.</p>
+</section>
 """
 
 
@@ -121,7 +160,7 @@ def _meanings(table: Table) -> str:
         for column in table.columns
         if not column.key.startswith("session_")
     )
-    return f"<details><summary>What the columns mean</summary><dl>{entries}</dl></details>"
+    return f"<details><summary>What the columns mean</summary><dl>{entries}</dl></details>" if entries else ""
 
 
 def _figure(figure: ReportFigure) -> str:

@@ -49,16 +49,26 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Wide: one line per row in full precision; each column K has K, K_ci95 (half width) and K_top (true or false)."""
+    """Wide: one line per row in full precision; each column K has K, K_ci95 (half width) and K_top (true or false).
+
+    A table with marked cells has K_mark too.
+    """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    suffixed = [f"{column.key}{suffix}" for column in table.columns for suffix in ("", "_ci95", "_top")]
+    marked = any(cell.mark for row in table.rows for cell in row.cells)
+    suffixes = ("", "_ci95", "_top", "_mark") if marked else ("", "_ci95", "_top")
+    suffixed = [f"{column.key}{suffix}" for column in table.columns for suffix in suffixes]
     writer.writerow([*table.headings, *suffixed])
     for row in table.rows:
         numbers = [
             text
             for cell in row.cells
-            for text in (_exact(cell.value), _exact(cell.half_width), "true" if cell.top else "false")
+            for text in (
+                _exact(cell.value),
+                _exact(cell.half_width),
+                "true" if cell.top else "false",
+                *([cell.mark] if marked else []),
+            )
         ]
         writer.writerow([*row.headings, *numbers])
     return stream.getvalue()
@@ -109,9 +119,9 @@ def _number(value: float, column: Column, decimals: int | None = None) -> str:
 
 
 def _text(cell: Cell, column: Column, decimals: int | None = None) -> str:
-    """The number with its interval, as every plain-text form shows it."""
+    """The number with its interval and mark, as every plain-text form shows it."""
     interval = f"±{_number(cell.half_width, column, decimals)}" if math.isfinite(cell.half_width) else ""
-    return _number(cell.value, column, decimals) + interval
+    return _number(cell.value, column, decimals) + interval + cell.mark
 
 
 def _exact(value: float) -> str:
@@ -176,6 +186,7 @@ _LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "†": r"\dag{}",
     **{character: "\\" + character for character in "&%$#_{}"},
 }
 
@@ -192,7 +203,7 @@ def _latex_row(table: Table, row: Row, numbers: list[int]) -> str:
         text = rf"\textbf{{{value}}}" if cell.top else value
         if math.isfinite(cell.half_width):
             text += rf" {{\scriptsize$\pm${_number(cell.half_width, column)}}}"
-        texts.append(text)
+        texts.append(text + _latex_escape(cell.mark))
     return " & ".join([*map(_latex_escape, row.headings), *texts]) + r" \\"
 
 
@@ -212,5 +223,7 @@ def _html_row(table: Table, row: Row, numbers: list[int]) -> str:
             text = f"<strong>{text}</strong>"
         if math.isfinite(cell.half_width):
             text += f" <small>±{_number(cell.half_width, column)}</small>"
+        if cell.mark:
+            text += f"<sup>{html.escape(cell.mark)}</sup>"
         cells += f'<td class="number">{text}</td>'
     return f"<tr>{cells}</tr>"

@@ -38,6 +38,7 @@ class Cell:
     value: float = np.nan
     half_width: float = np.nan  # of the 95 % interval
     top: bool = False  # the best of its column, or not significantly worse
+    mark: str = ""  # a sign after the number; a note of the table says what it means
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class _Measure:
+class Measure:
     """A column, where its samples come from, and which way is better: 1 up, -1 down, 0 neither."""
 
     column: Column
@@ -79,34 +80,34 @@ class _Measure:
     better: int = 1
 
 
-_TOTALS = (
-    _Measure(Column("base", "base", "accuracy on base classes", TOTALS), lambda r, s: r.base[:, -1]),
-    _Measure(Column("novel", "novel", "accuracy on novel classes", TOTALS), lambda r, s: r.novel[:, -1]),
-    _Measure(
+TOTAL_MEASURES = (
+    Measure(Column("base", "base", "accuracy on base classes", TOTALS), lambda r, s: r.base[:, -1]),
+    Measure(Column("novel", "novel", "accuracy on novel classes", TOTALS), lambda r, s: r.novel[:, -1]),
+    Measure(
         Column("harmonic", "H(class)", "harmonic mean of base and novel, weighted by classes", TOTALS),
         lambda r, s: s.harmonic[:, -1],
     ),
-    _Measure(
+    Measure(
         Column("plain_harmonic", "H", "harmonic mean of base and novel, unweighted", TOTALS),
         lambda r, s: s.plain_harmonic[:, -1],
     ),
-    _Measure(Column("average", "average", "mean accuracy over all sessions", TOTALS), lambda r, s: s.average),
-    _Measure(Column("drop", "drop", "first minus last session", TOTALS), lambda r, s: s.drop, better=-1),
-    _Measure(
+    Measure(Column("average", "average", "mean accuracy over all sessions", TOTALS), lambda r, s: s.average),
+    Measure(Column("drop", "drop", "first minus last session", TOTALS), lambda r, s: s.drop, better=-1),
+    Measure(
         Column("forgetting", "forget", "mean loss of a session's classes since they were learned", TOTALS),
         lambda r, s: s.forgetting,
         better=-1,
     ),
-    _Measure(
+    Measure(
         Column("gacc", "gAcc", "accuracy averaged over the weight of base classes", TOTALS),
         lambda r, s: s.generalized,
     ),
-    _Measure(
+    Measure(
         Column("steps", "steps", "optimiser steps in all sessions, mean over draws", TOTALS, 0),
         lambda r, s: s.steps,
         better=0,
     ),
-    _Measure(
+    Measure(
         Column("seconds", "sec", "for all draws and sessions", TOTALS, 2),
         lambda r, s: np.full(len(r.base), r.seconds),
         better=0,
@@ -122,7 +123,7 @@ def results_table(results: Sequence[MethodResult], title: str = "") -> Table:
     """
     ordered = sorted(results, key=lambda result: result.memory)
     sessions = max((result.base.shape[1] for result in ordered), default=0)
-    measures = [_session_measure(session) for session in range(sessions)] + list(_TOTALS)
+    measures = [session_measure(session) for session in range(sessions)] + list(TOTAL_MEASURES)
     rows = []
     for memory, members in groupby(ordered, key=lambda result: result.memory):
         group = list(members)
@@ -141,17 +142,19 @@ def results_table(results: Sequence[MethodResult], title: str = "") -> Table:
     )
 
 
-def _session_measure(session: int) -> _Measure:
+def session_measure(session: int) -> Measure:
+    """Accuracy after one session; NaN for results that have fewer."""
+
     def samples(result: MethodResult, summary: Summary) -> FloatArray:
         if session < summary.weighted.shape[1]:
             return summary.weighted[:, session]
         return np.full(len(summary.weighted), np.nan)
 
     meaning = f"accuracy on all classes seen after session {session}"
-    return _Measure(Column(f"session_{session}", str(session), meaning, SESSIONS), samples)
+    return Measure(Column(f"session_{session}", str(session), meaning, SESSIONS), samples)
 
 
-def _column_cells(measure: _Measure, results: list[MethodResult], summaries: list[Summary]) -> list[Cell]:
+def _column_cells(measure: Measure, results: list[MethodResult], summaries: list[Summary]) -> list[Cell]:
     """One column of one memory setting: a cell per result."""
     values = [measure.samples(result, summary) for result, summary in zip(results, summaries, strict=True)]
     top = _top(measure.better, results, values)
