@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from subspan.backbones import create_backbone
+from subspan.backbones import Network, create_backbone, create_head
 from subspan.backbones.drop import Clock, DropBlock, Dropout
 
 
@@ -59,13 +59,24 @@ def test_masks_change_with_step_stream_and_seed() -> None:
         assert not torch.equal(mask(1, 0, 0), other)
 
 
-def test_evaluation_is_deterministic_and_training_is_not() -> None:
+def test_training_steps_differ_and_evaluations_do_not() -> None:
     images = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     backbone = create_backbone("resnet12-tian", width=0.1, norm="group", dropblock="full")
-    backbone.train()
-    assert not torch.equal(backbone(images), backbone(images))
-    backbone.eval()
-    assert torch.equal(backbone(images), backbone(images))
+    network = Network(backbone, create_head("linear", backbone.feature_dim, 3))  # type: ignore[arg-type]
+    for training in (True, False):
+        network.train(training)
+        first = network(images)
+        network.tick()
+        assert torch.equal(first, network(images)) is not training
+
+
+def test_a_pass_leaves_the_clock_alone() -> None:
+    # A compiled backward pass may draw the masks again; it must find the clock as the forward pass found it.
+    backbone = create_backbone("resnet12-tian", width=0.05).train()
+    before = {name: value.clone() for name, value in backbone.named_buffers() if "clock" in name}
+    backbone(torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))).sum().backward()
+    assert len(before) == 2
+    assert all(torch.equal(dict(backbone.named_buffers())[name], value) for name, value in before.items())
 
 
 def test_the_two_variants_differ_in_block_size_only() -> None:

@@ -1,7 +1,9 @@
 """Dropout and DropBlock on hashed noise: safe under compilation and CUDA graphs, repeatable after a resume.
 
 Both read one clock that the network owns: how many training steps it has taken (for the ramp of DropBlock) and the key
-of its noise. Neither synchronises with the host.
+of its noise. Neither synchronises with the host. A pass through the network only reads the clock; who trains it ticks
+before each step. (A compiled backward pass may draw a mask again instead of keeping it: had the forward pass moved the
+clock, it would draw another one.)
 
 Reference: Ghiasi, Lin and Le, DropBlock, NeurIPS 2018; the ramp and the scaling follow Tian et al., ECCV 2020 (rfs).
 """

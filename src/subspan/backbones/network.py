@@ -23,11 +23,18 @@ class Network(nn.Module):
         """(n, 3, h, w) to (n, C); with ``mixing``, which the residual networks know, maps are blended on the way."""
         return self.head(self.backbone(images) if mixing is None else self.backbone(images, mixing))
 
+    def tick(self) -> None:
+        """Begin a training step: every clock in the network counts one more."""
+        for clock in self._clocks():
+            clock.tick()
+
     def reseed(self, seed: int) -> None:
         """Key the noise of every clock in the network by ``seed``."""
-        for part in self.modules():
-            if isinstance(part, Clock):
-                part.reseed(seed)
+        for clock in self._clocks():
+            clock.reseed(seed)
+
+    def _clocks(self) -> list[Clock]:
+        return [part for part in self.modules() if isinstance(part, Clock)]
 
 
 def feature_dim(backbone: nn.Module, image_size: int = 84) -> int:

@@ -53,7 +53,10 @@ class Block(nn.Module):
 
 
 class TianResNet(nn.Module):
-    """Images (n, 3, h, w) to features (n, d), d = 640 at full width; h and w at least 16."""
+    """Images (n, 3, h, w) to features (n, d), d = 640 at full width; h and w at least 16.
+
+    What is dropped changes with ``clock.tick()``, not with the call.
+    """
 
     def __init__(
         self,
@@ -93,8 +96,6 @@ class TianResNet(nn.Module):
 
     def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
         """(n, 3, h, w) to (n, d)."""
-        if self.training:
-            self.clock.tick()
         x = images
         for stage in range(1, len(CHANNELS) + 1):
             for block in self.get_submodule(f"layer{stage}").children():

@@ -104,6 +104,7 @@ class TrainStep:
 
     def _body(self) -> None:
         self.sgd.clear()
+        self.network.tick()
         at = (self.step % self.steps_per_epoch) * self.recipe.batch_size + self._place
         chosen = self._order.index_select(0, at)
         rows = self._image_rows.index_select(0, chosen) if self.source.resident else self._local_rows
