@@ -621,7 +621,7 @@ def test_a_file_is_no_model(tmp_path):
 
 
 # One process imports once, then forks a saver again and again and kills it. A saver adds class after class, saves each
-# time, and reports what `save` has returned for.
+# time, and reports what `save` has returned for. It dies some time within the next save after up to three of them.
 KILLER = """
 import os, random, signal, sys, time
 import numpy as np, torch
@@ -641,38 +641,41 @@ def save_on_and_on(report):
         os.write(report, b"%d\\n" % (i + 1))
 
 IncrementalClassifier.from_weights(np.eye(2, 16), ["class 0", "class 1"], method="imprint", dtype="float64").save(path)
-chance, told, mid_save = random.Random(0), 2, 0
+chance, told, pace = random.Random(0), 2, 0.02
 for _ in range(kills):
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         save_on_and_on(write)
     os.close(write)
-    time.sleep(chance.uniform(0.005, 0.08))
-    os.kill(child, signal.SIGKILL)
-    assert os.WIFSIGNALED(os.waitpid(child, 0)[1]), "the saver must have died of the kill"
     with os.fdopen(read) as lines:
+        for _ in range(chance.randint(0, 3)):
+            began = time.perf_counter()
+            told = int(lines.readline())
+            pace = time.perf_counter() - began
+        time.sleep(chance.uniform(0, pace))
+        os.kill(child, signal.SIGKILL)
+        assert os.WIFSIGNALED(os.waitpid(child, 0)[1]), "the saver must have died of the kill"
         told = max([told, *map(int, lines.read().split())])
     model = IncrementalClassifier.load(path)
     found = len(model.classes_)
     assert told <= found <= told + 1, f"saved {told} classes, found {found}"
-    mid_save += found != told
     assert model.classes_.tolist() == [f"class {i}" for i in range(found)]
     for i in range(2, found):
         np.testing.assert_allclose(model.coef_[i], example(i) / np.linalg.norm(example(i)))
     if found > 2:
         assert len(model.undo().classes_) == found - 1
     told = found
-print(told, mid_save)
+print(told)
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither fork nor SIGKILL")
 def test_killed_while_saving_leaves_the_old_or_the_new_model(tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(KILLER), str(tmp_path / "m.subspan"), "50"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[0]) > 10, "savers must have got somewhere between the kills"
+    assert int(done.stdout) > 50, "savers must have got somewhere between the kills"
 
 
 def test_a_hundred_thousand_classes_are_saved_and_loaded(tmp_path):
