@@ -4,7 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from subspan.backbones import STAGES, Mixing, create_backbone, feature_dim, list_backbones, register_backbone
+from subspan.backbones import (
+    STAGES,
+    Mixing,
+    create_backbone,
+    feature_dim,
+    list_backbones,
+    pad_inputs,
+    register_backbone,
+)
 
 
 def parameters(module: nn.Module) -> int:
@@ -117,3 +125,18 @@ def test_maps_are_blended_after_the_stage_asked_for(name: str) -> None:
         torch.testing.assert_close(backbone(images, Mixing(partner, shares)), plain[partner])
     second = backbone(images, Mixing(partner, torch.tensor([1.0, 0.3, 1.0, 1.0])))
     assert not torch.allclose(second, last)
+
+
+@pytest.mark.parametrize("name", ["resnet12-tian", "resnet18-he"])
+@pytest.mark.parametrize("channels", [4, 8])
+def test_zero_channels_change_neither_features_nor_gradients(name: str, channels: int) -> None:
+    plain, padded = (create_backbone(name, width=0.1).to(memory_format=torch.channels_last) for _ in range(2))
+    pad_inputs(padded, channels)
+    assert {n: p.shape for n, p in padded.named_parameters()} == {n: p.shape for n, p in plain.named_parameters()}
+    images = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    outputs = [backbone(images) for backbone in (plain, padded)]
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=1e-5, atol=1e-6)
+    for out in outputs:
+        out.square().sum().backward()
+    for one, other in zip(plain.parameters(), padded.parameters(), strict=True):
+        torch.testing.assert_close(other.grad, one.grad, rtol=1e-3, atol=1e-4)

@@ -82,6 +82,14 @@ def test_streamed_images_give_the_same_weights(tmp_path: Path) -> None:
     assert_same(tmp_path / "device", tmp_path / "host")
 
 
+def test_how_the_machine_is_used_does_not_change_what_is_learned(tmp_path: Path) -> None:
+    run(tmp_path / "plain", epochs=2, norm="group", dropblock="none")
+    padded = Runtime(device="cpu", tensorboard=False, progress=False, pad_inputs=8, algorithms=0)
+    run(tmp_path / "padded", padded, epochs=2, norm="group", dropblock="none")
+    one, other = weights(tmp_path / "plain"), weights(tmp_path / "padded")
+    assert all(torch.allclose(other[name].float(), one[name].float(), rtol=1e-2, atol=1e-3) for name in one)
+
+
 def test_networks_trained_together_equal_those_trained_alone(tmp_path: Path) -> None:
     images, _ = colour_images()
     jobs = [colour_job(tmp_path / "a", 1), colour_job(tmp_path / "b", 2)]

@@ -2,7 +2,7 @@
 
 from subspan.backbones import he as _he
 from subspan.backbones import tian as _tian
-from subspan.backbones.blocks import STAGES, Mixing
+from subspan.backbones.blocks import STAGES, Mixing, pad_inputs
 from subspan.backbones.heads import CosineHead, LinearHead, create_head
 from subspan.backbones.network import Network, feature_dim
 from subspan.backbones.registry import create_backbone, list_backbones, register_backbone
@@ -17,6 +17,7 @@ __all__ = [
     "create_head",
     "feature_dim",
     "list_backbones",
+    "pad_inputs",
     "register_backbone",
 ]
 

@@ -8,7 +8,7 @@ compilation fails it runs as it is; one message says so.
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -79,6 +79,7 @@ class TrainStep:
         self._backward = backward or (lambda loss: loss.backward())
         self.augment = Augment(recipe, classes, derive_seed(seed, "augment")).to(device)
         self._augment: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] = self.augment
+        self._score: Callable[..., tuple[Tensor, Tensor]] = self._loss_and_correct
         self.sgd = Sgd(
             network.named_parameters(),
             momentum=recipe.momentum,
@@ -116,17 +117,23 @@ class TrainStep:
                 partners, share, *mixing = self.augment.mix_features(labels, partners, share, self.step)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._bf16):
             logits = self._model(images, *mixing)
-        head = self.network.head
-        margin = self.recipe.margin * head.scale if self.recipe.margin and isinstance(head, CosineHead) else None
-        loss = mixed_cross_entropy(logits, labels, partners, share, self.recipe.label_smoothing, margin)
+        loss, correct = self._score(logits, labels, partners, share)
         self._backward(loss)
         self._rate.copy_(self._rates.index_select(0, self.step.view(1)).view(()))
         self.sgd.step(self._rate)
         with torch.no_grad():
             self._update_averages()
             self._loss_sum.add_(loss.detach())
-            self._correct.add_(count_correct(logits, labels))
+            self._correct.add_(correct)
             self.step.add_(1)
+
+    def _loss_and_correct(
+        self, logits: Tensor, labels: Tensor, partners: Tensor, share: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        head, recipe = self.network.head, self.recipe
+        margin = recipe.margin * head.scale if recipe.margin and isinstance(head, CosineHead) else None
+        loss = mixed_cross_entropy(logits, labels, partners, share, recipe.label_smoothing, margin)
+        return loss, count_correct(logits, labels)
 
     def _update_averages(self) -> None:
         if not self.averages:
@@ -143,7 +150,9 @@ class TrainStep:
         state |= {f"average.{k}": v for k, v in self.averages.items()}
         return state | {"step": self.step}
 
-    def prepare(self, execution: Execution = "auto", compile_mode: str = "default") -> None:
+    def prepare(
+        self, execution: Execution = "auto", compile_mode: str = "default", *, compile_loss: bool = False
+    ) -> None:
         """Compile and capture as asked; ``auto`` captures on a GPU and runs plainly elsewhere. The state is kept."""
         if execution == "auto":
             execution = "graph" if self.device.type == "cuda" else "eager"
@@ -153,14 +162,14 @@ class TrainStep:
         if execution == "eager":
             return
         saved = {name: tensor.clone() for name, tensor in self.tensors().items()}
-        plain = self._model, self._augment
+        plain = self._model, self._augment, self._score
         try:
-            self._model = torch.compile(self._model, dynamic=False, mode=compile_mode)
-            self._augment = torch.compile(self._augment, dynamic=False, mode=compile_mode)
+            self._model, self._augment = (_compiled(part, compile_mode) for part in plain[:2])
+            self._score = _compiled(self._score, compile_mode) if compile_loss else self._score
             self._warm_up()
             self.execution = "compiled"
         except Exception as error:  # the compiler's errors have no common type
-            self._model, self._augment = plain
+            self._model, self._augment, self._score = plain
             _explain("torch.compile failed, the step runs uncompiled", error)
             if execution == "graph":
                 self._warm_up()
@@ -237,6 +246,12 @@ def epoch_order(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
     """The permutation (count,) of one epoch, a function of seed and epoch."""
     generator = torch.Generator().manual_seed(derive_seed(seed, "order", epoch))
     return torch.randperm(count, generator=generator).numpy()
+
+
+def _compiled(part: Callable[..., Any], mode: str) -> Callable[..., Any]:
+    if mode == "tuned":  # searches the shapes of fused kernels; compiles longer
+        return torch.compile(part, dynamic=False, options={"coordinate_descent_tuning": True})
+    return torch.compile(part, dynamic=False, mode=mode)
 
 
 def _averaged(network: Network) -> Iterator[tuple[str, Tensor]]:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from subspan.backbones import pad_inputs
 from subspan.data import ImageSet, Split
 from subspan.train import logs, run
 from subspan.train.distributed import Processes
@@ -73,7 +74,10 @@ class Runtime:
 
     device: str = field(default="auto", metadata={"help": "auto, cpu, cuda or cuda:N"})
     execution: Execution = field(default="auto", metadata={"help": "graph, compiled or eager; auto: graph on a GPU"})
-    compile_mode: str = field(default="default", metadata={"help": "mode of torch.compile"})
+    compile_mode: str = field(default="default", metadata={"help": "mode of torch.compile, or tuned"})
+    compile_loss: bool = field(default=False, metadata={"help": "compile the loss too"})
+    pad_inputs: int = field(default=0, metadata={"help": "compute convolutions with at least this many channels in"})
+    algorithms: int = field(default=10, metadata={"help": "how many algorithms cuDNN tries per convolution; 0: all"})
     images: Residence = field(
         default="auto", metadata={"help": "keep images on the device or stream them from the host"}
     )
@@ -96,14 +100,15 @@ class Outcome:
 
 
 @contextmanager
-def chosen_convolutions() -> Iterator[None]:
-    """Let cuDNN measure which convolution algorithm is fastest for each shape."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
+def chosen_convolutions(algorithms: int = 10) -> Iterator[None]:
+    """Let cuDNN measure which of so many algorithms is fastest for each shape of convolution; 0: of all it has."""
+    cudnn = torch.backends.cudnn
+    before = cudnn.benchmark, cudnn.benchmark_limit
+    cudnn.benchmark, cudnn.benchmark_limit = True, algorithms
     try:
         yield
     finally:
-        torch.backends.cudnn.benchmark = before
+        cudnn.benchmark, cudnn.benchmark_limit = before
 
 
 class _Trainee:
@@ -124,6 +129,7 @@ class _Trainee:
         self.settings = run.RunSettings(recipe, job.classes, job.seed, job.name, job.split_digest, about)
         network = build_network(recipe, job.classes, job.seed)
         network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        pad_inputs(network, runtime.pad_inputs)
         model, backward = processes.wrap(network, job.seed)
         local = recipe.batch_size // processes.share.processes
         source = ResidentImages(store) if store is not None else StreamedImages(images, local, device)
@@ -249,7 +255,7 @@ def train(
         raise ValueError(f"jobs trained together need equal numbers of training images, got {sorted(counts)}")
     with ExitStack() as stack:
         processes = stack.enter_context(Processes.start(runtime.device))
-        stack.enter_context(chosen_convolutions())
+        stack.enter_context(chosen_convolutions(runtime.algorithms))
         store = place_images(images, runtime.images, processes.device)
         about = {"torch": torch.__version__, "device": processes.device_name, **(about or {})}
         trainees = [_Trainee(job, recipe, images, store, processes, runtime, about) for job in jobs]
@@ -257,7 +263,8 @@ def train(
         if len(set(done)) != 1:
             raise ValueError(f"jobs trained together must have done equally many epochs, got {done}")
         for trainee in trainees:
-            trainee.step.prepare(processes.execution(runtime.execution), runtime.compile_mode)
+            execution = processes.execution(runtime.execution)
+            trainee.step.prepare(execution, runtime.compile_mode, compile_loss=runtime.compile_loss)
         return _train(trainees, recipe, done[0], show=runtime.progress and processes.first)
 
 
