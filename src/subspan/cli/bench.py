@@ -90,7 +90,7 @@ def bench(
     began = time.perf_counter()
     sessions = -(-splits[0][0].novel_count // setup.ways)
     console = Console(stderr=True)
-    with _progress(console) as bar:
+    with session_progress(console) as bar:
         task = bar.add_task("sessions", total=len(jobs) * sessions)
         results = run_jobs(
             setup,
@@ -198,7 +198,8 @@ def _title(files: Sequence[Path] | None, protocol: MultiSession, splits: Sequenc
     return f"Multi-session, {what}: {protocol.ways} ways, {protocol.shots} shots, {draws}; accuracy in percent"
 
 
-def _progress(console: Console) -> Progress:
+def session_progress(console: Console) -> Progress:
+    """A bar that counts sessions and is gone when all are done."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

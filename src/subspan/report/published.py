@@ -21,7 +21,8 @@ class PublishedRow:
     accuracy: tuple[float, ...]
     source: str  # a key of Published.sources
     method: str | None = None  # ours of the same name, with options; None for a row only quoted
-    memory: bool | str = ""  # for later systems a phrase: what they store
+    memory: bool | None = None  # the paper's setting: one example per earlier class is kept, or none
+    stored: str = ""  # what a later system keeps, where it keeps something
     network: str = ""
     average: float = math.nan  # as published; NaN where only the sessions were
     base: float = math.nan  # after the last session

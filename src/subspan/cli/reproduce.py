@@ -1,0 +1,260 @@
+"""``subspan reproduce``: the tables and pictures of the paper, made anew from feature files."""
+
+import dataclasses
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from subspan.cli.bench import run_facts, session_progress, write_atomically
+from subspan.cli.inputs import find_all_embeddings, named
+from subspan.features import FeatureFileError, FeatureSet
+from subspan.methods import create_method
+from subspan.protocols.fan_out import Job, run_jobs
+from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.results import MethodResult
+from subspan.report.figures import ReportFigure, curve_figures, heatmap_figures, weight_space_figures
+from subspan.report.html import write_page
+from subspan.report.published import published
+from subspan.report.render import to_console
+from subspan.report.reproduction import (
+    ABLATION,
+    METHODS,
+    SPLITS,
+    TrainedNetwork,
+    differences_table,
+    fixed_split_table,
+    networks_table,
+    random_split_tables,
+    splits_sentence,
+)
+from subspan.report.reproduction_document import to_document
+
+FOLDER = Path("benchmarks") / "features"
+BASE_CLASSES, NOVEL_CLASSES = 60, 40
+RANDOM = MultiSession(draws=1)  # one support draw per split, as in the paper
+FIXED = MultiSession(draws=0)  # the listed images
+DEVELOPMENT = 0  # the random split on which settings are chosen: it enters no table
+
+EXAMPLE = """Rebuild the tables and pictures of the paper from feature files: published values beside ours.
+
+Files are found by name in the folder: RECIPE-random-1 to RECIPE-random-10, and RECIPE-fixed, each .safetensors or .npz.
+Splits that are not there are left out of the means, and every table says so. Without --report and --markdown all tables
+are printed; with one of them only the main table is.
+
+Examples:
+
+    subspan reproduce multi-session --report report
+
+    subspan reproduce multi-session --features my-features --markdown REPRODUCIBILITY.md
+"""
+
+_NAME = re.compile(r"(?P<recipe>.+)-(?:random-(?P<seed>\d+)|(?P<fixed>fixed))")
+
+app = typer.Typer(no_args_is_help=True, help="Rebuild the tables and pictures of the paper from feature files.")
+
+
+def register(parent: typer.Typer) -> None:
+    parent.add_typer(app, name="reproduce")
+
+
+@app.callback()
+def _experiments() -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The feature files of a folder, by what they are."""
+
+    random: dict[str, dict[int, Path]]  # recipe -> seed -> file; seeds 1 to 10
+    fixed: dict[str, Path]  # recipe -> file
+    left_out: tuple[str, ...]  # one sentence for each file that enters no table
+
+
+@app.command("multi-session", help=EXAMPLE)
+def multi_session(
+    report: Annotated[Path | None, typer.Option(help="Write all tables, figures and an HTML page here.")] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(help="Folder of feature files; default benchmarks/features of the checkout one is in."),
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write all tables as one markdown file.")] = None,
+    recipe: Annotated[str, typer.Option(help="Whose random splits to take: the first part of the name.")] = "paper",
+    workers: Annotated[int | None, typer.Option(help="Processes; default one per core.")] = None,
+) -> None:
+    folder = find_folder(features, Path.cwd())
+    inventory = take_inventory(folder)
+    seeds = sorted(inventory.random.get(recipe, {}))
+    if not seeds:
+        raise FeatureFileError(
+            f"'{folder}' has no feature file of the random splits 1 to {SPLITS} with recipe '{recipe}'; they are named "
+            f"{recipe}-random-1.safetensors and so on"
+        )
+    began = time.perf_counter()
+    console = Console(stderr=True)
+    for sentence in (splits_sentence(seeds), *inventory.left_out):
+        console.print(sentence, soft_wrap=True)
+    chosen = [inventory.random[recipe][seed] for seed in seeds]
+    splits = [load_split(path, f"random:{seed}") for path, seed in zip(chosen, seeds, strict=True)]
+    on_random, in_detail, on_fixed = _run_all(splits, inventory, console, workers)
+    results = [result for result in on_random if result.method in METHODS]
+    tables = [
+        *random_split_tables(on_random, seeds, published(), recipe),
+        networks_table(trained_networks(inventory, dict(zip(chosen, splits, strict=True))), published()),
+        fixed_split_table(on_fixed, published()),
+    ]
+    missing = what_is_missing(inventory, recipe)
+    far = differences_table(tables)
+    facts = {
+        **run_facts(RANDOM, "cpu", time.perf_counter() - began),
+        "protocol on the fixed split": f"{FIXED}",
+        "splits": splits_sentence(seeds),
+        "recipe of the base sessions": recipe,
+    }
+    for note in dict.fromkeys(note for result in on_random for note in result.notes):
+        console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
+    for one in tables if report is None and markdown is None else tables[:1]:
+        Console(width=max(120, Console().width)).print(to_console(one.table))
+    typer.echo(far.table.notes[0])
+    if report is not None:
+        figures = _figures(results, in_detail, f"random-{seeds[0]}")
+        title = "Subspan: the paper's multi-session experiments"
+        findings = [splits_sentence(seeds), far.table.notes[0], *missing]
+        page = write_page(report, title=title, findings=findings, tables=[*tables, far], figures=figures, facts=facts)
+        typer.echo(f"Report: {page}")
+    if markdown is not None:
+        earlier = markdown.read_text("utf-8") if markdown.is_file() else ""
+        write_atomically(markdown, to_document([*tables, far], missing, facts, earlier))
+        typer.echo(f"Markdown: {markdown}")
+
+
+def find_folder(named_folder: Path | None, start: Path) -> Path:
+    """The folder asked for, or ``benchmarks/features`` in ``start`` or above it."""
+    if named_folder is not None:
+        if not named_folder.is_dir():
+            raise FeatureFileError(f"there is no folder '{named_folder}' of feature files")
+        return named_folder
+    for place in (start, *start.parents):
+        if (place / FOLDER).is_dir():
+            return place / FOLDER
+    raise FeatureFileError(
+        f"there is no folder {FOLDER} in '{start}' or above it; run this inside a checkout of Subspan, or name a "
+        "folder of feature files with --features"
+    )
+
+
+def take_inventory(folder: Path) -> Inventory:
+    """What the names of the files in a folder say."""
+    random: dict[str, dict[int, Path]] = {}
+    fixed: dict[str, Path] = {}
+    left_out = []
+    files = [path for path in sorted(folder.iterdir()) if path.suffix in (".safetensors", ".npz")]
+    for path in files:
+        match = _NAME.fullmatch(path.stem)
+        if match is None:
+            continue
+        recipe, seed = match["recipe"], match["seed"]
+        known = fixed.get(recipe) if seed is None else random.get(recipe, {}).get(int(seed))
+        if known is not None:
+            raise FeatureFileError(f"'{known}' and '{path}' are two files of one split; remove one")
+        if seed is None:
+            fixed[recipe] = path
+        elif int(seed) == DEVELOPMENT:
+            left_out.append(f"Left out {path.name}: random split {DEVELOPMENT} is the development split.")
+        elif int(seed) > SPLITS:
+            left_out.append(f"Left out {path.name}: the tables are over random splits 1 to {SPLITS}.")
+        else:
+            random.setdefault(recipe, {})[int(seed)] = path
+    if not files:
+        raise FeatureFileError(f"the folder '{folder}' has no feature files (.safetensors or .npz)")
+    return Inventory(random, fixed, tuple(left_out))
+
+
+def load_split(path: Path, split: str) -> FeatureSet:
+    """A feature file, if it is the split its name says and of the paper's protocol."""
+    features = named(FeatureSet.load(path))
+    told = features.meta.get("split")
+    if told is not None and told != split:
+        raise FeatureFileError(f"'{path}' is named after the split {split} but was made from {told}")
+    if (features.base_count, features.novel_count) != (BASE_CLASSES, NOVEL_CLASSES):
+        raise FeatureFileError(
+            f"'{path}' has {features.base_count} base and {features.novel_count} novel classes; the multi-session "
+            f"protocol has {BASE_CLASSES} and {NOVEL_CLASSES}"
+        )
+    return features
+
+
+def trained_networks(inventory: Inventory, loaded: Mapping[Path, FeatureSet]) -> list[TrainedNetwork]:
+    """Session 0 of every random split of the networks the paper compares, as the feature file says."""
+    trained = []
+    for recipe in (network.recipe for network in published().networks):
+        for seed, path in sorted(inventory.random.get(recipe, {}).items()):
+            meta = (loaded.get(path) or load_split(path, f"random:{seed}")).meta
+            said = {key: meta.get(f"session0_{key}") for key in ("validation", "test")}
+            trained.append(TrainedNetwork(recipe, seed, **{key: float(v) for key, v in said.items() if v is not None}))
+    return trained
+
+
+def what_is_missing(inventory: Inventory, recipe: str) -> list[str]:
+    """What the tables would need and the folder does not have, in sentences."""
+    sentences = []
+    for network in dict.fromkeys([recipe, *(network.recipe for network in published().networks)]):
+        there = inventory.random.get(network, {})
+        absent = [seed for seed in range(1, SPLITS + 1) if seed not in there]
+        if absent:
+            numbers = ", ".join(map(str, absent))
+            sentences.append(f"Random splits of recipe '{network}' not yet trained: {numbers}.")
+    if not inventory.fixed:
+        sentences.append("The fixed split is not yet trained.")
+    return sentences
+
+
+def _run_all(
+    splits: list[FeatureSet], inventory: Inventory, console: Console, workers: int | None
+) -> tuple[list[MethodResult], list[MethodResult], dict[str, list[MethodResult]]]:
+    """Results over the random splits, those of the first split with their confusions, and those of each fixed file."""
+    pairs = list(zip(splits, find_all_embeddings(splits, None), strict=True))
+    everything = tuple(range(len(pairs)))
+    both = [(method, memory) for memory in (False, True) for method in METHODS]
+    alone = [(method, False) for method in ABLATION if method not in METHODS]
+    jobs = [Job(create_method(method), memory, everything) for method, memory in both + alone]
+    # Heat maps show the classes of one split; results over several have no common confusion.
+    detail = [Job(create_method(method), False, (0,)) for method in ("finetune", "subspace")] if len(pairs) > 1 else []
+    fixed = {recipe: load_split(path, "fixed") for recipe, path in inventory.fixed.items()}
+    fixed_pairs = list(zip(fixed.values(), find_all_embeddings(list(fixed.values()), None), strict=True))
+    fixed_jobs = [
+        Job(create_method(method), memory, (number,)) for number in range(len(fixed)) for method, memory in both
+    ]
+    total = len(jobs + detail + fixed_jobs) * -(-NOVEL_CLASSES // RANDOM.ways)
+    with session_progress(console) as bar:
+        task = bar.add_task("sessions", total=total)
+
+        def advance() -> None:
+            bar.advance(task)
+
+        on_random = run_jobs(RANDOM, pairs, jobs + detail, workers=workers, on_session=advance)
+        on_fixed = run_jobs(FIXED, fixed_pairs, fixed_jobs, workers=workers, on_session=advance) if fixed else []
+        bar.update(task, completed=total)
+    in_detail = on_random[len(jobs) :] or on_random
+    by_recipe = {recipe: on_fixed[number * len(both) : (number + 1) * len(both)] for number, recipe in enumerate(fixed)}
+    return on_random[: len(jobs)], in_detail, by_recipe
+
+
+def _figures(results: Sequence[MethodResult], in_detail: Sequence[MethodResult], split: str) -> list[ReportFigure]:
+    """The paper's pictures: curves with memory, heat maps and weight spaces without."""
+    curves = curve_figures([result for result in results if result.memory])
+    without = {result.method: result for result in results if not result.memory}
+    spaces = weight_space_figures([without["subspace"], without["semantic"]])
+    shown = [result for result in in_detail if result.method in ("finetune", "subspace") and not result.memory]
+    where = f" Split {split}"
+    return [
+        *curves,
+        *(dataclasses.replace(f, caption=f"{f.caption}{where}.") for f in heatmap_figures(shown)),
+        *(dataclasses.replace(f, caption=f"{f.caption}{where}, after session 1.") for f in spaces),
+    ]
