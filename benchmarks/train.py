@@ -15,9 +15,19 @@ What limits it: of one model's 6.79 ms, 4.35 are convolutions and matrix product
 and reduction kernels bound by memory traffic (256 launches; batch-norm statistics lead), 0.15 SGD, 0.10 all else; so
 0.04 ms is left for gaps. The convolutions alone run at 360 TFLOP/s, 45 % of 790: 640 channels at 5x5 and 10x10 pixels
 of 64 images fill few tiles, and the first layers have 3 and 64 channels. A second model at once fills part of what one
-leaves idle, a third adds nothing: without work on the two kinds of kernels 16,000 images/s is out of reach.
+leaves idle, a third adds 1 %: without work on the two kinds of kernels 16,000 images/s is out of reach, and 9,600 for
+one model asks for 0.12 ms less per step.
 
-Tried: CUDA graph, compilation in the default mode, several models on streams of their own. To be measured: --variants.
+Tried: CUDA graph, compilation in the default mode, several models on streams of their own. To be measured next, all in
+one command of about eight minutes (every variant compiles anew):
+
+    PYTHONPATH=src python3 benchmarks/train.py --models --check --variants
+
+That day's check found the weights of graph and eager execution 54 % of their way apart after ten steps (losses 7.2719
+and 7.2739). Two things go into that: training at this rate amplifies rounding (on a CPU in fp32, weights nudged by one
+part in a million end 22 % apart after ten steps, 0.04 % after one), and until then the forward pass moved the clock of
+dropout, so that a compiled backward pass which drew its masks again drew others (shown on a CPU for one layer, not for
+the whole network). The clock has been moved out; the check now has a column for the first step, which tells them apart.
 
 A step is everything a training step does: gather, augment, forward, backward, update, count.
 """
@@ -28,6 +38,7 @@ import re
 import time
 from collections import defaultdict
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,11 +47,12 @@ from rich.table import Table
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
+from subspan.backbones import pad_inputs
 from subspan.train.device import find_device
 from subspan.train.recipe import Recipe, build_network, find_recipe
 from subspan.train.source import ResidentImages
 from subspan.train.step import TrainStep
-from subspan.train.trainer import chosen_convolutions
+from subspan.train.trainer import Runtime, chosen_convolutions
 
 CLASSES, IMAGES = 60, 30_000
 BF16_RATE = 790e12  # measured on the H200 for a large matrix product
@@ -59,14 +71,20 @@ def flops_per_image(recipe: Recipe) -> float:
     return 3.0 * counter.get_total_flops()
 
 
-def make_step(recipe: Recipe, store: torch.Tensor, seed: int, execution: str, mode: str) -> TrainStep:
-    """A prepared step on random labels."""
+def make_step(recipe: Recipe, store: torch.Tensor, seed: int, runtime: Runtime, nudge: float = 0.0) -> TrainStep:
+    """A prepared step on random labels; ``nudge`` changes the weights it starts from by that part of themselves."""
     device = store.device
     network = build_network(recipe, CLASSES, seed)
+    if nudge:
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for p in network.parameters():
+                p.mul_(1 + nudge * torch.randn(p.shape, generator=generator))
     network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+    pad_inputs(network, runtime.pad_inputs)
     rows, labels = np.arange(len(store)), np.random.default_rng(seed).integers(0, CLASSES, len(store))
     step = TrainStep(recipe, network, ResidentImages(store), rows, labels, CLASSES, seed=seed, device=device)
-    step.prepare(execution, mode)  # pyright: ignore[reportArgumentType]
+    step.prepare(runtime.execution, runtime.compile_mode, compile_loss=runtime.compile_loss)
     return step
 
 
@@ -115,29 +133,91 @@ def kernel_tables(times: dict[str, tuple[float, float]]) -> list[Table]:
     return tables
 
 
-def agreement(recipe: Recipe, store: torch.Tensor, execution: str, mode: str, count: int = 10) -> str:
-    """How far the weights after some steps lie from those of plain execution, relative to how far they moved."""
+def agreement(recipe: Recipe, store: torch.Tensor, runtime: Runtime, counts: tuple[int, ...] = (1, 10)) -> Table:
+    """How far the weights after some steps lie from those of plain execution, relative to how far they moved.
+
+    Beside it plain execution from weights changed by one part in a million, which shows how much of the distance any
+    difference in rounding would grow to. A wrong gradient shows after the first step already.
+    """
+    kinds = {"eager": 0.0, "eager, nudged": 1e-6, runtime.execution: 0.0}
     start = torch.cat([p.detach().flatten() for p in build_network(recipe, CLASSES, 0).parameters()])
-    ends, losses = [], []
-    for how in ("eager", execution):
-        step = make_step(recipe, store, 0, how, mode)
-        run_steps([step], [None], count)
-        losses.append(step.read_counters()[0] / count)
-        ends.append(torch.cat([p.detach().flatten().cpu() for p in step.network.parameters()]))
-    moved, apart = (ends[0] - start).norm(), (ends[1] - ends[0]).norm()
-    return (
-        f"{step.execution} against eager, {count} steps: loss {losses[1]:.4f} and {losses[0]:.4f}, "
-        f"weights {float(apart / moved):.1%} of their way apart"
-    )
+    ends: dict[str, list[torch.Tensor]] = {}
+    losses: dict[str, list[float]] = {}
+    for kind, nudge in kinds.items():
+        how = runtime if kind == runtime.execution else dataclasses.replace(runtime, execution="eager")
+        step = make_step(recipe, store, 0, how, nudge)
+        ends[kind], losses[kind], done = [], [], 0
+        for count in counts:
+            run_steps([step], [None], count - done)
+            losses[kind].append(step.read_counters()[0] / (count - done))
+            ends[kind].append(torch.cat([p.detach().flatten().cpu() for p in step.network.parameters()]))
+            done = count
+    title = f"weights apart from eager ones, of their way, {recipe.precision}"
+    table = Table("execution", *(f"{count} steps" for count in counts), *(f"loss to {c}" for c in counts), title=title)
+    for kind in kinds:
+        apart = [
+            float((mine - eager).norm() / (eager - start).norm())
+            for mine, eager in zip(ends[kind], ends["eager"], strict=True)
+        ]
+        table.add_row(kind, *(f"{share:.2%}" for share in apart), *(f"{loss:.4f}" for loss in losses[kind]))
+    return table
+
+
+def measure(
+    recipe: Recipe, store: torch.Tensor, runtime: Runtime, steps: list[TrainStep], count: int, timed: int
+) -> float:
+    """Images per second of ``count`` models at once; ``steps`` holds those already prepared and grows to ``count``."""
+    while len(steps) < count:
+        steps.append(make_step(recipe, store, len(steps), runtime))
+    streams = [torch.cuda.Stream(store.device) if store.device.type == "cuda" else None for _ in steps]
+    timed = min(timed, steps[0].steps_per_epoch)
+    run_steps(steps, streams, min(50, timed))
+    return count * timed * recipe.batch_size / min(run_steps(steps, streams, timed) for _ in range(2))
+
+
+# Ways to use the machine that change rounding at most; each is a field of Runtime, so `subspan train` takes it too.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "4 input channels": {"pad_inputs": 4},
+    "8 input channels": {"pad_inputs": 8},
+    "all algorithms": {"algorithms": 0},
+    "compiled loss": {"compile_loss": True},
+    "tuned kernels": {"compile_mode": "tuned"},
+    "all together": {"pad_inputs": 8, "algorithms": 0, "compile_loss": True, "compile_mode": "tuned"},
+}
+
+
+def compare_variants(
+    recipe: Recipe, store: torch.Tensor, runtime: Runtime, names: list[str], timed: int, console: Console
+) -> None:
+    """Speed of one model in every variant, each measured in a fresh set-up; a line each as they come, then a table."""
+    table = Table("variant", "images/s", "against the first", "set-up s", title="one model, variants")
+    first = 0.0
+    for name in names:
+        changed = dataclasses.replace(runtime, **VARIANTS[name])
+        torch.compiler.reset()
+        began = time.perf_counter()
+        with chosen_convolutions(changed.algorithms):
+            steps = [make_step(recipe, store, 0, changed)]
+            set_up = time.perf_counter() - began
+            rate = measure(recipe, store, changed, steps, 1, timed)
+        first = first or rate
+        console.print(f"{name}: {rate:,.0f} images/s ({steps[0].execution}), set-up {set_up:.0f} s", highlight=False)
+        table.add_row(name, f"{rate:,.0f}", f"{rate / first - 1:+.1%}", f"{set_up:.0f}")
+        steps.clear()
+        if store.device.type == "cuda":
+            torch.cuda.empty_cache()
+    console.print(table)
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=int, nargs="+", default=[1, 2, 3], help="how many at once")
+    parser.add_argument("--models", type=int, nargs="*", default=[1, 2, 3], help="how many at once; none: skip")
     parser.add_argument("--steps", type=int, default=400, help="timed steps per model")
     parser.add_argument("--recipe", default="paper")
     parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--precision", default="auto", help="auto, bf16 or fp32")
     parser.add_argument("--execution", default="auto", help="graph, compiled or eager")
     parser.add_argument("--compile-mode", default="default")
     parser.add_argument("--device", default="auto")
@@ -145,9 +225,15 @@ def main() -> None:
     parser.add_argument("--width", type=float, default=1.0)
     parser.add_argument("--check", action="store_true", help="also compare a few steps with plain execution")
     parser.add_argument("--kernels", action="store_true", help="also show where the time of a step goes")
+    parser.add_argument(
+        "--variants", nargs="*", choices=VARIANTS, metavar="NAME", help=f"also compare: {', '.join(VARIANTS)}"
+    )
     given = parser.parse_args()
     device = find_device(given.device)
-    recipe = dataclasses.replace(find_recipe(given.recipe), batch_size=given.batch, width=given.width)
+    recipe = dataclasses.replace(
+        find_recipe(given.recipe), batch_size=given.batch, width=given.width, precision=given.precision
+    )
+    runtime = Runtime(execution=given.execution, compile_mode=given.compile_mode)
     pixels = np.random.default_rng(0).integers(0, 256, (given.images, 84, 84, 3), dtype=np.uint8)
     store = torch.from_numpy(pixels).to(device)
     work = flops_per_image(recipe)
@@ -157,16 +243,13 @@ def main() -> None:
     for column in ("models", "execution", "images/s", "ms per step", "TFLOP/s", "of 790", "memory GB", "set-up s"):
         table.add_column(column, justify="right")
     steps: list[TrainStep] = []
-    with chosen_convolutions():
+    with chosen_convolutions(runtime.algorithms):
         for count in sorted(given.models):
             began = time.perf_counter()
             while len(steps) < count:
-                steps.append(make_step(recipe, store, len(steps), given.execution, given.compile_mode))
+                steps.append(make_step(recipe, store, len(steps), runtime))
             set_up = time.perf_counter() - began
-            streams = [torch.cuda.Stream(device) if device.type == "cuda" else None for _ in steps]
-            run_steps(steps, streams, min(50, given.steps))
-            timed = min(given.steps, steps[0].steps_per_epoch)
-            rate = count * timed * given.batch / min(run_steps(steps, streams, timed) for _ in range(2))
+            rate = measure(recipe, store, runtime, steps, count, given.steps)
             memory = torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else 0.0
             table.add_row(
                 str(count),
@@ -179,12 +262,15 @@ def main() -> None:
                 f"{set_up:.0f}",
             )
             console.print(f"{count} at once: {rate:,.0f} images/s, set-up {set_up:.0f} s", highlight=False)
-        console.print(table)
+        if steps:
+            console.print(table)
         if given.check:
-            console.print(agreement(recipe, store, given.execution, given.compile_mode), highlight=False)
-        if given.kernels and device.type == "cuda":
+            console.print(agreement(recipe, store, runtime))
+        if given.kernels and device.type == "cuda" and steps:
             for kernels in kernel_tables(kernel_times(steps[0])):
                 console.print(kernels)
+    if given.variants is not None:
+        compare_variants(recipe, store, runtime, given.variants or list(VARIANTS), given.steps, console)
 
 
 if __name__ == "__main__":
