@@ -15,8 +15,8 @@ does not agree with itself when its support is put in another order (session 1 o
   accuracies scatter by 0.05 to 0.4 points, norms by 2e-4 to 6e-4. Here the file must look like one more of our own
   orders: within four standard deviations of the mean of eight orders run on the spot, session by session; later
   sessions, of one order, within one point, norms within 0.3 per cent. One per cent more beta is below that noise, in
-  anybody's implementation; a tenth more fails. Gamma hardly matters in these rows. What they share with the others is
-  pinned there: QR and its gamma by the ``squared`` rows, memory under ``norm`` by semantic and subspace.
+  anybody's implementation; a fifth more fails in all three, a tenth in two. Gamma hardly matters in these rows. What
+  they share with the others is pinned there: QR and its gamma by the ``squared`` rows, memory under ``norm`` by semantic and subspace.
 """
 
 import json
