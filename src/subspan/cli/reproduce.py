@@ -1,6 +1,7 @@
 """``subspan reproduce``: the tables and pictures of the paper, made anew from feature files."""
 
 import dataclasses
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -113,6 +114,7 @@ def multi_session(
     far = differences_table(tables)
     facts = {
         **run_facts(RANDOM, "cpu", time.perf_counter() - began),
+        "cores": f"{os.cpu_count()}, with {os.getloadavg()[0]:.1f} processes in line on average over the last minute",
         "protocol on the fixed split": f"{FIXED}",
         "splits": splits_sentence(seeds),
         "recipe of the base sessions": recipe,
@@ -123,7 +125,7 @@ def multi_session(
         Console(width=max(120, Console().width)).print(to_console(one.table))
     typer.echo(far.table.notes[0])
     if report is not None:
-        figures = _figures(results, in_detail, f"random-{seeds[0]}")
+        figures = _figures(results, in_detail, seeds)
         title = "Subspan: the paper's multi-session experiments"
         findings = [splits_sentence(seeds), far.table.notes[0], *missing]
         page = write_page(report, title=title, findings=findings, tables=[*tables, far], figures=figures, facts=facts)
@@ -246,15 +248,18 @@ def _run_all(
     return on_random[: len(jobs)], in_detail, by_recipe
 
 
-def _figures(results: Sequence[MethodResult], in_detail: Sequence[MethodResult], split: str) -> list[ReportFigure]:
+def _figures(
+    results: Sequence[MethodResult], in_detail: Sequence[MethodResult], seeds: Sequence[int]
+) -> list[ReportFigure]:
     """The paper's pictures: curves with memory, heat maps and weight spaces without."""
     curves = curve_figures([result for result in results if result.memory])
     without = {result.method: result for result in results if not result.memory}
     spaces = weight_space_figures([without["subspace"], without["semantic"]])
     shown = [result for result in in_detail if result.method in ("finetune", "subspace") and not result.memory]
-    where = f" Split {split}"
+    where = f" Split random-{seeds[0]}"
+    over = f" {splits_sentence(seeds)}" + (" One split has no interval." if len(seeds) == 1 else "")
     return [
-        *curves,
+        *(dataclasses.replace(f, caption=f"{f.caption}{over}") for f in curves),
         *(dataclasses.replace(f, caption=f"{f.caption}{where}.") for f in heatmap_figures(shown)),
         *(dataclasses.replace(f, caption=f"{f.caption}{where}, after session 1.") for f in spaces),
     ]

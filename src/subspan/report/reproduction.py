@@ -141,7 +141,7 @@ def fixed_split_table(results: Mapping[str, Sequence[MethodResult]], published: 
         "Not comparable with the tables above: one fixed class order and listed support images (Tao et al. 2020), all "
         "100 test images of every class seen. One run each: no interval.",
         "Published systems train their own networks from scratch; none was run by us. Only first, last and mean are "
-        "known of some.",
+        "known of some. Memory is left blank where we do not know of any.",
         _source_note(published, {row.source for row in published.fixed_split.rows}),
         *_run_notes([result for members in results.values() for result in members]),
     )
@@ -170,7 +170,7 @@ def differences_table(tables: Sequence[ReportTable]) -> ReportTable:
     rows = tuple(row for one in tables for row in _marked(one))
     heading = "Differences"
     count = f"{len(rows)} published cells are" if len(rows) != 1 else "1 published cell is"
-    note = f"{count} further than {FAR:g} points from ours after scaling."
+    note = f"{count} further than {FAR:g} points from ours after scaling; one value may stand in several tables."
     headings = ("table", "method", "session")
     return ReportTable("differences", heading, Table(headings, columns, rows, heading, (note,)))
 
@@ -208,6 +208,7 @@ def _main_table(results: Sequence[MethodResult], ratio: float, notes: tuple[str,
             f"{session} {'+M' if memory else '-M'}",
             f"after session {session}, {'with' if memory else 'without'} memory",
             SESSIONS,
+            decimals=1,  # as printed
         )
         for session, memory in order
     )

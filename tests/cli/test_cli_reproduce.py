@@ -1,0 +1,196 @@
+"""``subspan reproduce multi-session`` as a user types it, on small made-up feature files."""
+
+import csv
+import dataclasses
+import shutil
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from subspan.cli import main, reproduce
+from subspan.features import FeatureSet
+from subspan.methods import regularizer
+from subspan.protocols.multi_session import MultiSession
+from subspan.solve import sgd
+
+C0, C1, D = 11, 16, 16  # eight sessions of two ways
+
+
+@pytest.fixture(scope="module")
+def subspan(tmp_path_factory):
+    """Run a command in this process under a protocol of few classes and few steps: (status, output and errors)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reproduce, "BASE_CLASSES", C0)
+        patch.setattr(reproduce, "NOVEL_CLASSES", C1)
+        patch.setattr(reproduce, "RANDOM", MultiSession(ways=2, shots=2, draws=1))
+        patch.setattr(reproduce, "FIXED", MultiSession(ways=2, shots=2, draws=0))
+        patch.setattr(regularizer, "sgd", lambda p, o: sgd(p, dataclasses.replace(o, max_steps=5)))
+        patch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+
+        def call(capsys, *arguments):
+            patch.setattr(
+                sys, "argv", ["subspan", "reproduce", "multi-session", "--workers", "1", *map(str, arguments)]
+            )
+            with pytest.raises(SystemExit) as stop:
+                main()
+            captured = capsys.readouterr()
+            return stop.value.code or 0, captured.out, captured.err
+
+        yield call
+
+
+def write_split(folder, name, seed, *, novel=C1, **meta):
+    rng = np.random.default_rng(seed)
+    centers = rng.normal(size=(C0 + novel, D))
+
+    def around(part, *shape):
+        return part.reshape(len(part), *(1,) * len(shape), D) + 0.8 * rng.normal(size=(len(part), *shape, D))
+
+    arrays = {
+        "base_weight": centers[:C0],
+        "base_mean": centers[:C0],
+        "base_memory": around(centers[:C0]),
+        "base_test": around(centers[:C0], 4),
+        "novel_test": around(centers[C0:], 4),
+        "novel_support": around(centers[C0:], 3, 2),
+        "embedding.words": rng.normal(size=(C0 + novel, 4)),
+        "meta": meta,
+    }
+    return FeatureSet.from_arrays(arrays).save(folder / f"{name}.safetensors")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two random splits, the development split, the fixed split and one split of the other network."""
+    folder = tmp_path_factory.mktemp("features")
+    write_split(folder, "paper-random-1", 1, split="random:1", session0_validation=81.5, session0_test=80.0)
+    write_split(folder, "paper-random-4", 4, split="random:4", session0_test=78.0)
+    write_split(folder, "paper-random-0", 0, split="random:0", session0_validation=99.9, session0_test=99.9)
+    write_split(folder, "paper-fixed", 5, split="fixed")
+    write_split(folder, "he-random-2", 2, split="random:2", session0_validation=79.5)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def written(subspan, folder, tmp_path_factory):
+    class NoCapture:
+        readouterr = staticmethod(lambda: type("Captured", (), {"out": "", "err": ""}))
+
+    out = tmp_path_factory.mktemp("out")
+    status, _, _ = subspan(NoCapture, "--features", folder, "--report", out, "--markdown", out / "R.md")
+    assert status == 0
+    return out
+
+
+def rows_of(path):
+    """The lines of a csv table by their first two headings."""
+    with path.open() as file:
+        header, *lines = csv.reader(file)
+    return {tuple(line[:2]): dict(zip(header, line, strict=True)) for line in lines}
+
+
+def test_every_table_is_there_in_every_form(written):
+    names = "main sessions-without-memory sessions-with-memory without-old-penalty networks fixed-split differences"
+    for name in names.split():
+        for ending in ("csv", "md", "tex"):
+            assert (written / f"{name}.{ending}").stat().st_size > 0
+    page = (written / "report.html").read_text()
+    assert all(f'<h2 id="{name}">' in page for name in names.split())
+    assert page.count('<img src="data:image/png;base64,') == 4  # curves, heat maps, two weight spaces
+    assert "Means over 2 of 10 splits: random-1, random-4." in page
+
+
+def test_our_rows_are_means_over_the_splits_present(written, folder):
+    """Session 0 needs no session at all: base rows times base test features."""
+    accuracies = []
+    for seed in (1, 4):
+        features = FeatureSet.load(folder / f"paper-random-{seed}.safetensors")
+        predicted = (features.base_test @ features.base_weight.T).argmax(1)
+        accuracies.append(100 * (predicted == features.base_test_labels).mean())
+    tables = rows_of(written / "sessions-without-memory.csv")
+    ours = tables["Subspace", "ours"]
+    assert float(ours["session_0"]) == pytest.approx(np.mean(accuracies))
+    assert float(ours["session_0_ci95"]) == pytest.approx(12.706 * abs(np.diff(accuracies)[0]) / 2, rel=1e-4)
+    assert float(tables["Subspace", "ours, scaled"]["session_0"]) == pytest.approx(80.37)
+    assert {"base", "novel", "harmonic", "plain_harmonic", "average", "drop"} <= set(ours)
+
+
+def test_networks_come_from_the_files_and_missing_ones_stay_empty(written):
+    tables = rows_of(written / "networks.csv")
+    tian = tables["ResNet-18 of Tian et al.", "validation, ours"]
+    assert [tian[f"seed_{seed}"] for seed in (1, 2, 4)] == ["81.5", "", ""]
+    assert tables["ResNet-18 of Tian et al.", "test, ours"]["mean"] == "79.0"
+    assert tables["ResNet-18 of He et al.", "validation, ours"]["seed_2"] == "79.5"
+
+
+def test_the_fixed_split_stands_beside_later_systems(written):
+    with (written / "fixed-split.csv").open() as file:
+        header, *lines = csv.reader(file)
+    ours = [line for line in lines if line[header.index("source")] == "ours"]
+    assert len(ours) == 12
+    assert len(lines) - len(ours) == 11
+
+
+def test_the_document_says_what_is_missing(written):
+    text = (written / "R.md").read_text()
+    assert "Random splits of recipe 'paper' not yet trained: 2, 3, 5, 6, 7, 8, 9, 10." in text
+    assert "## Differences" in text
+    assert "99.9" not in text
+
+
+def test_the_development_split_enters_no_table(subspan, folder, tmp_path, capsys):
+    shutil.copy(folder / "paper-random-0.safetensors", tmp_path)
+    status, _, error = subspan(capsys, "--features", tmp_path)
+    assert status == 2
+    assert "no feature file of the random splits 1 to 10" in error
+    shutil.move(tmp_path / "paper-random-0.safetensors", tmp_path / "paper-random-3.safetensors")
+    status, _, error = subspan(capsys, "--features", tmp_path)
+    assert status == 2
+    assert "is named after the split random:3 but was made from random:0" in error
+
+
+def test_without_files_the_tables_are_printed_with_what_was_left_out(subspan, folder, tmp_path, capsys):
+    for name in ("paper-random-0", "paper-random-1"):
+        shutil.copy(folder / f"{name}.safetensors", tmp_path)
+    status, output, error = subspan(capsys, "--features", tmp_path)
+    assert status == 0
+    assert "Means over 1 of 10 splits: random-1." in error
+    assert "Left out paper-random-0.safetensors" in error
+    for title in ("Main table", "All sessions, with memory", "With and without R_old", "Another protocol"):
+        assert title in output
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        ({}, "has no feature files"),
+        ({"other": {}}, "has no feature file of the random splits 1 to 10 with recipe 'paper'"),
+        ({"paper-random-1": {"novel": 8}}, "has 11 base and 8 novel classes; the multi-session protocol has 11 and 16"),
+    ],
+)
+def test_bad_folders_end_in_one_sentence(subspan, tmp_path, capsys, files, sentence):
+    for name, given in files.items():
+        write_split(tmp_path, name, 0, **given)
+    status, _, error = subspan(capsys, "--features", tmp_path)
+    assert status == 2
+    assert sentence in error
+    assert error.count("Error:") == 1
+    assert "Traceback" not in error
+
+
+def test_no_folder_at_all(subspan, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, _, error = subspan(capsys)
+    assert status == 2
+    assert "name a folder of feature files with --features" in error
+    status, _, error = subspan(capsys, "--features", tmp_path / "none")
+    assert status == 2
+    assert "there is no folder" in error
+
+
+def test_the_folder_of_a_checkout_is_found_from_within(tmp_path):
+    (tmp_path / "benchmarks" / "features").mkdir(parents=True)
+    (tmp_path / "docs").mkdir()
+    assert reproduce.find_folder(None, tmp_path / "docs") == tmp_path / "benchmarks" / "features"

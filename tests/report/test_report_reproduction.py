@@ -1,0 +1,255 @@
+"""The published numbers against the paper's LaTeX, and published beside ours against arithmetic by hand."""
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from subspan.protocols.results import MethodResult
+from subspan.report.published import published
+from subspan.report.render import to_csv, to_html, to_latex, to_markdown
+from subspan.report.reproduction import (
+    ABLATION,
+    METHODS,
+    TrainedNetwork,
+    differences_table,
+    fixed_split_table,
+    networks_table,
+    random_split_tables,
+    session0_ratio,
+)
+from subspan.report.reproduction_document import KEPT, to_document
+
+SHARED = Path(__file__).resolve().parents[3] / "shared"
+PAPER = SHARED / "paper" / "subspace-regularizers.tex"
+SYSTEMS = SHARED / "SYSTEMS.md"
+
+
+# ---- published numbers against their sources
+
+
+@pytest.fixture(scope="module")
+def latex():
+    if not PAPER.is_file():
+        pytest.skip(f"needs the paper's LaTeX source {PAPER}")
+    text = PAPER.read_text("utf-8")
+
+    def rows(label):
+        """Every line of a table that holds numbers: its name, and its numbers with None for empty cells."""
+        body = text.split(rf"\label{{{label}}}", 1)[1].split(r"\end{tabular}", 1)[0].split(r"\midrule", 1)[1]
+        found = []
+        for line in body.split(r"\\"):
+            name, *cells = line.split("&")
+            numbers = [re.search(r"\d+\.\d+", cell) for cell in cells]
+            if cells:
+                found.append((name.strip(), [None if n is None else float(n.group()) for n in numbers]))
+        return found
+
+    return rows
+
+
+NAMES = {  # what the LaTeX has in the line of each of our names, most specific first
+    "Semantic subspace without R_old": r"Semantic Subspace Reg. no",
+    "Fine-tuning without R_old": r"Fine-tuning no",
+    "Semantic subspace": "Semantic Subspace",
+    "Fine-tuning": "Fine-tuning",
+    "Subspace": "Subspace Reg",
+    "Linear mapping": "Linear Mapping",
+    "Cheraghian et al. 2021": "cheraghian2021semantic",
+    "Chen and Lee 2021": "chen2021incremental",
+    "Tao et al. 2020": ("tao2020few", "Tao et al."),
+}
+
+
+def our_name(latex_name):
+    for ours, theirs in NAMES.items():
+        if any(part in latex_name for part in ([theirs] if isinstance(theirs, str) else theirs)):
+            return ours
+    raise AssertionError(f"no name for {latex_name}")
+
+
+@pytest.mark.parametrize("name", ["without_memory", "with_memory", "old_penalty"])
+def test_session_tables_are_those_of_the_paper(latex, name):
+    table = getattr(published(), name)
+    read = {our_name(line): numbers for line, numbers in latex(table.label)}
+    assert read == {row.model: list(row.accuracy) for row in table.rows}
+    assert {row.memory for row in table.rows} == {name == "with_memory"}
+
+
+def test_main_table_is_that_of_the_paper(latex):
+    read = {our_name(line): numbers for line, numbers in latex(published().main.label)}
+    stored = {name: [None] * 6 for name in read}
+    for row in published().main.rows:
+        stored[row.model][int(bool(row.memory)) :: 2] = row.accuracy  # -M and +M take turns
+    assert stored == read
+
+
+def test_network_table_is_that_of_the_paper(latex):
+    rows = [numbers for _, numbers in latex("tb:stdresnet")]
+    assert rows == [[*network.validation, network.mean] for network in published().networks]
+
+
+def test_fixed_split_rows_are_those_of_the_fact_sheet():
+    if not SYSTEMS.is_file():
+        pytest.skip(f"needs the fact sheet {SYSTEMS}")
+    lines = [re.split(r"\s*\|\s*", line.strip("| \n")) for line in SYSTEMS.read_text("utf-8").splitlines()]
+    sheet = {cells[0]: cells[1:] for cells in lines if len(cells) == 5}
+    short = {name: number for number, name in enumerate(["GKEAL", "BiDist", "C-FSCIL", "WaRP"])}
+    for row in published().fixed_split.rows:
+        if row.model in short:
+            networks, values, averages, source = sheet["GKEAL / BiDist / C-FSCIL / WaRP"]
+            first, last = values.removeprefix("first→last ").split(" / ")[short[row.model]].split("→")
+            assert (row.accuracy[0], row.accuracy[-1]) == (float(first), float(last))
+            assert all(math.isnan(value) for value in row.accuracy[1:-1])
+            network = networks.removeprefix("RN").split("/")[short[row.model]]
+            average = averages.split("/")[short[row.model]]
+        else:
+            network, values, average, source = sheet[row.model]
+            network = network.removeprefix("RN")
+            assert row.accuracy == tuple(map(float, values.split()))
+        assert (row.network, row.average, row.source) == (f"ResNet-{network}", float(average), source)
+
+
+def test_every_row_names_a_known_source():
+    tables = (getattr(published(), n) for n in ("main", "without_memory", "with_memory", "old_penalty", "fixed_split"))
+    rows = [row for table in tables for row in table.rows] + list(published().networks)
+    assert {row.source for row in rows} == set(published().sources)
+
+
+# ---- published beside ours
+
+
+def made_up(method, memory, base, novel=None):
+    """A result over as many splits as ``base (splits, 9)`` has rows: 60 base classes, 5 novel ones a session."""
+    base = np.asarray(base, dtype=np.float64)
+    novel = base.copy() if novel is None else np.asarray(novel, dtype=np.float64)
+    novel[:, 0] = np.nan
+    return MethodResult(
+        method=method,
+        memory=memory,
+        class_counts=tuple(60 + 5 * session for session in range(9)),
+        base=base,
+        novel=novel,
+        steps=np.full((len(base), 8), 10.0),
+        seconds=1.0,
+        protocol="0123abcd",
+        splits=np.arange(len(base)),
+        novel_at_birth=novel[:, 1:],
+        novel_at_end=novel[:, 1:],
+    )
+
+
+@pytest.fixture
+def results():
+    """Session 0 at 40.185, half of the paper's; then published without memory / 2, over two splits 1 apart."""
+    results = []
+    for memory in (False, True):
+        for method in dict.fromkeys([*METHODS, *ABLATION]):
+            row = published().without_memory.of(method, False) or published().old_penalty.of(method, False)
+            half = np.array(row.accuracy if row else [50.0] * 9) / 2
+            half[0] = 40.185
+            results.append(made_up(method, memory, half + np.array([[-0.5], [0.5]])))
+    return results
+
+
+def line(one, *headings):
+    (row,) = [row for row in one.table.rows if row.headings == headings]
+    return dict(zip((column.key for column in one.table.columns), row.cells, strict=True))
+
+
+def test_scaling_is_by_the_ratio_of_session_0(results):
+    assert session0_ratio(results, published()) == pytest.approx(2.0)
+    main, without, _, _ = random_split_tables(results, [1, 2], published())
+    ours, scaled = (line(without, "Subspace", whose) for whose in ("ours", "ours, scaled"))
+    assert line(without, "Subspace", "published")["session_8"].value == 46.79
+    assert ours["session_8"].value == pytest.approx(46.79 / 2)
+    assert ours["session_8"].half_width == pytest.approx(12.706 * 0.5, rel=1e-4)  # t of one degree of freedom
+    assert scaled["session_8"].value == pytest.approx(46.79)
+    assert scaled["session_8"].half_width == pytest.approx(12.706, rel=1e-4)
+    assert scaled["drop"].value == pytest.approx(80.37 - 46.79)
+    assert line(main, "Subspace", "ours, scaled")["session_8_without_memory"].value == pytest.approx(46.79)
+
+
+def test_cells_further_than_two_points_after_scaling_are_marked_and_listed(results):
+    moved = results[0].base.copy()  # fine-tuning without memory
+    moved[:, 3] += 1.01  # 2.02 points after scaling
+    moved[:, 4] -= 0.99
+    changed = [made_up("finetune", False, moved), *results[1:]]
+    tables = random_split_tables(changed, [1, 2], published())
+    without, with_memory = tables[1:3]
+    cells = line(without, "Fine-tuning", "ours, scaled")
+    assert [key for key, cell in cells.items() if cell.mark] == ["session_3"]
+    listed = differences_table([without]).table.rows
+    assert [row.headings for row in listed] == [("All sessions, without memory", "Fine-tuning", "3")]
+    theirs, ours, scaled, gap = (cell.value for cell in listed[0].cells)
+    assert (theirs, ours, scaled) == pytest.approx((40.45, 40.45 / 2 + 1.01, 42.47))
+    assert gap == pytest.approx(2.02)
+    # With memory the same numbers of ours stand beside others: fine-tuning's last session is 48.13 there, not 26.54.
+    assert line(with_memory, "Fine-tuning", "ours, scaled")["session_8"].mark
+
+
+def test_a_mark_shows_in_every_form(results):
+    with_memory = random_split_tables(results, [1, 2], published())[2].table
+    assert "26.54±12.71†" in to_markdown(with_memory)
+    assert r"\dag{}" in to_latex(with_memory)
+    assert "<sup>†</sup>" in to_html(with_memory)
+    header, *lines = to_csv(with_memory).splitlines()
+    place = header.split(",").index("session_8_mark")
+    marked = [text for text in lines if text.startswith('Fine-tuning,"ours, scaled"')]
+    assert [text.replace('"ours, scaled"', "scaled").split(",")[place] for text in marked] == ["†"]
+
+
+def test_only_quoted_systems_are_marked_as_quoted_and_plots_by_a_star(results):
+    main = random_split_tables(results, [1, 2], published())[0]
+    quoted = [row.headings[0] for row in main.table.rows if row.headings[1] == "quoted"]
+    assert quoted == ["Tao et al. 2020", "Chen and Lee 2021", "Cheraghian et al. 2021*"]
+    assert ("Prototypes", "published") not in {row.headings for row in main.table.rows}
+    assert any("2 of 10 splits: random-1, random-2" in note for note in main.table.notes)
+
+
+def test_the_ablation_has_four_methods_of_three_lines(results):
+    ablation = random_split_tables(results, [1, 2], published())[3]
+    names = [row.headings[0] for row in ablation.table.rows]
+    assert names[::3] == [
+        "Semantic subspace",
+        "Semantic subspace without R_old",
+        "Fine-tuning",
+        "Fine-tuning without R_old",
+    ]
+    assert names[::3] == names[1::3] == names[2::3]
+
+
+def test_networks_show_what_is_recorded_and_nothing_else():
+    trained = [TrainedNetwork("paper", 1, 77.0, 76.0), TrainedNetwork("paper", 3, 79.0, 78.0), TrainedNetwork("he", 2)]
+    one = networks_table(trained, published())
+    ours = line(one, "ResNet-18 of Tian et al.", "validation, ours")
+    assert {key: cell.value for key, cell in ours.items() if not math.isnan(cell.value)} == {
+        "seed_1": 77.0,
+        "seed_3": 79.0,
+        "mean": 78.0,
+    }
+    he = line(one, "ResNet-18 of He et al.", "validation, ours")
+    assert all(math.isnan(cell.value) for cell in he.values())
+
+
+def test_fixed_split_rows_are_set_apart(results):
+    one = fixed_split_table({"paper": [results[0]]}, published())
+    assert "Another protocol" in one.heading
+    ours = line(one, "Fine-tuning", "recipe paper", "no", "ours")
+    assert ours["session_0"].value == pytest.approx(40.185)
+    orco = line(one, "OrCo", "ResNet-18", "5 images a class", "M only")
+    assert (orco["session_8"].value, orco["average"].value) == (58.08, 67.1)
+    assert orco["drop"].value == pytest.approx(83.30 - 58.08)
+    assert not any(cell.mark for row in one.table.rows for cell in row.cells)
+
+
+def test_what_was_written_by_hand_stays_in_the_document(results):
+    tables = random_split_tables(results, [1, 2], published())
+    first = to_document(tables, ["Splits 3 to 10."], {"command": "subspan reproduce multi-session"})
+    assert "- command: `subspan reproduce multi-session`" in first
+    assert "- Splits 3 to 10." in first
+    again = to_document(tables, [], {"date": "later"}, earlier=first + "\nBecause of the crops.\n")
+    assert again.endswith(f"{KEPT}\n\nBecause of the crops.\n")
+    assert "Splits 3 to 10." not in again
