@@ -42,6 +42,15 @@ def test_the_feature_file_comes_before_the_package():
     )
 
 
+def test_a_zero_vector_of_the_feature_file_is_not_silent():
+    features = by_name(**{"embedding.own": np.array([[1.0], [0], [2], [0]])})
+    for wanted in (None, "own"):
+        with pytest.warns(
+            UnknownNameWarning, match="embedding of 'tibetan mastiff', 'house finch' in 'own' of the feat"
+        ):
+            assert find_embeddings(features, wanted).shape == (4, 1)
+
+
 def test_the_package_serves_files_without_embeddings():
     np.testing.assert_array_equal(find_embeddings(by_wnid(), None), packaged_embeddings("glove300", list(WNIDS)))
     assert find_embeddings(by_wnid(), "glove100").shape == (4, 100)

@@ -1,6 +1,7 @@
 """What several commands read: feature files with the names and the embeddings of their classes."""
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from subspan.features import FeatureFileError, FeatureSet, bundled
 from subspan.language import (
     PACKAGED,
     EmbeddingError,
+    UnknownNameWarning,
     class_embeddings,
     names_of_wnids,
     packaged_covers,
@@ -55,10 +57,10 @@ def find_embeddings(features: FeatureSet, wanted: str | None) -> NDArray | None:
         wnids = features.base_wnids + features.novel_wnids
     if wanted is None:
         if features.embeddings:
-            return next(iter(features.embeddings.values()))
+            return _stored(features, next(iter(features.embeddings)))
         return packaged_embeddings("glove300", wnids) if wnids and packaged_covers("glove300", wnids) else None
     if wanted in features.embeddings:
-        return features.embeddings[wanted]
+        return _stored(features, wanted)
     if wanted in PACKAGED:
         if wnids is None:
             raise EmbeddingError(f"the packaged embeddings '{wanted}' go by WordNet ids, which the feature file lacks")
@@ -72,6 +74,20 @@ def find_embeddings(features: FeatureSet, wanted: str | None) -> NDArray | None:
     if names is None and wnids is None:
         raise EmbeddingError("embeddings by name need class names, which the feature file lacks")
     return class_embeddings(wanted, names, wnids)
+
+
+def _stored(features: FeatureSet, name: str) -> NDArray:
+    """Embeddings of the feature file; a zero vector in them is as worth a word as one made here."""
+    vectors = features.embeddings[name]
+    zero = [one for one, vector in zip(features.class_names, vectors, strict=True) if not vector.any()]
+    if zero:
+        warnings.warn(
+            f"the embedding of {', '.join(map(repr, zero))} in '{name}' of the feature file is zero, its target the "
+            "mean of all base rows",
+            UnknownNameWarning,
+            stacklevel=3,
+        )
+    return vectors
 
 
 def find_all_embeddings(sets: Sequence[FeatureSet], wanted: str | None) -> list[NDArray | None]:
