@@ -86,12 +86,25 @@ def photographs(tmp_path: Path) -> Path:
 def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -> None:
     app = typer.Typer()
     register(app)
-    common = ["--data", str(photographs), "--image-size", "24", "--device", "cpu"]
+    common = ["--data", str(photographs), "--device", "cpu"]  # extract and pack take the size of the run's images
     small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "24", "--padding", "2"]
     small += ["--epochs", "2", "--cuts", "1", "--batch-size", "8"]
     quiet = ["--no-progress", "--no-tensorboard", "--checkpoint-every", "0"]
     folder, out = tmp_path / "run", tmp_path / "features.safetensors"
-    words = ["train", *common, "--split", "folder", "--out", str(folder), *small, *quiet, "--pack", str(tmp_path)]
+    words = [
+        "train",
+        *common,
+        "--image-size",
+        "24",
+        "--split",
+        "folder",
+        "--out",
+        str(folder),
+        *small,
+        *quiet,
+        "--pack",
+        str(tmp_path),
+    ]
     for command in (
         words,
         ["extract", *common, "--run", str(folder), "--support-images", "5"],
@@ -103,6 +116,7 @@ def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -
     assert set(features.base_names or ()) | set(features.novel_names or ()) == {"ant", "bee", "cat", "dog", "elk"}
     assert FeatureSet.load(tmp_path / "run.safetensors").base_count == features.base_count == 3
     assert features.base_covariance is not None
+    assert features.meta["image_size"] == 24
     result = RUNNER.invoke(app, ["pack", *common, "--run", str(folder), "--out", str(out), "--no-covariance"])
     assert result.exit_code == 0, result.output
     assert FeatureSet.load(out).base_covariance is None
@@ -114,3 +128,18 @@ def test_help_has_an_example(command: str) -> None:
     register(app)
     result = RUNNER.invoke(app, [command, "--help"], env={"COLUMNS": "200"})
     assert f"Example: subspan {command} " in result.output
+
+
+def test_wrong_words_are_refused_before_images_are_read(tmp_path: Path) -> None:
+    app = typer.Typer()
+    register(app)
+    train = ["train", "--data", str(tmp_path / "missing"), "--split"]
+    for words, message in (
+        ([*train, "nosuch"], "split 'nosuch' does not exist; there are random:SEED, fixed"),
+        ([*train, "folder", "--recipe", "weak"], "unknown recipe 'weak'"),
+        ([*train, "folder", "--device", "cuda:99"], "cuda:99"),
+        ([*train, "folder", "--device", "cpu"], "there is nothing at"),
+        (["pack", "--run", "r", "--data", "d", "--out", "f.npz"], r"written as .safetensors; got 'f.npz'"),
+    ):
+        result = RUNNER.invoke(app, words)
+        assert message in str(result.exception), words

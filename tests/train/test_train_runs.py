@@ -120,7 +120,10 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
     subprocess.run(worker(tmp_path / "whole", *words), check=True, env=environment, capture_output=True)
     assert_same(tmp_path / "killed", tmp_path / "whole")
     with log.open() as file:
-        assert [int(row["epoch"]) for row in csv.DictReader(file)] == list(range(16))
+        rows = list(csv.DictReader(file))
+    assert [int(row["epoch"]) for row in rows] == list(range(16))
+    results = json.loads((tmp_path / "killed" / "run.json").read_text())["results"]
+    assert results["seconds"] == pytest.approx(sum(float(row["seconds"]) for row in rows))
 
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from subspan.backbones import Network
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import named
-from subspan.data import SPLITS, ImageSet, Split, parse_split, read_images
+from subspan.data import SPLITS, ImageSet, Split, SplitRecipe, parse_split, read_images
 from subspan.train.collect import Contents, collect
 from subspan.train.device import find_device
 from subspan.train.extract import Extractor, Viewing
@@ -23,6 +23,10 @@ DataOption = Annotated[Path, typer.Option("--data", help="images: zips or folder
 ListsOption = Annotated[Path | None, typer.Option("--lists", help="list file of a published split, if not beside data")]
 RunOption = Annotated[Path, typer.Option("--run", help="folder of a finished run")]
 SizeOption = Annotated[int, typer.Option("--image-size", help="side of the images in pixels")]
+RunSizeOption = Annotated[
+    int | None,
+    typer.Option("--image-size", help="side of the images in pixels; default: the run's", show_default=False),
+]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N")]
 
 
@@ -50,12 +54,15 @@ def train_command(
     Example: subspan train --data mini-imagenet --split random:1 --recipe paper --out runs/random-1
     """
     chosen = dataclasses.replace(find_recipe(recipe_name), **recipe)
+    find_device(Runtime(**runtime).device)
+    recipes = [_split_recipe(name, lists, validation) for name in split]
     images = read_images(data, size=image_size)
-    splits = [_make_split(images, name, lists, validation) for name in split]
+    splits = [each.make(images) for each in recipes]
     base = out or Path("runs") / f"{recipe_name}-{'-'.join(_slug(name) for name in split)}"
     folders = [base] if len(split) == 1 else [base / _slug(name) for name in split]
     jobs = [Job.from_split(images, made, folder, seed) for made, folder in zip(splits, folders, strict=True)]
-    outcomes = train(images.images, jobs, chosen, Runtime(**runtime), resume=resume, about={"validation": validation})
+    about = {"validation": validation, "image_size": image_size}
+    outcomes = train(images.images, jobs, chosen, Runtime(**runtime), resume=resume, about=about)
     for outcome, made in zip(outcomes, splits, strict=True):
         folder = outcome.job.folder
         _tell(outcome)
@@ -71,7 +78,7 @@ def extract_command(
     run: RunOption,
     data: DataOption,
     lists: ListsOption = None,
-    image_size: SizeOption = 84,
+    image_size: RunSizeOption = None,
     device: DeviceOption = "auto",
     *,
     contents: Values,
@@ -91,6 +98,7 @@ def extract_command(
         f"{sum(map(len, collected.base_test))} base and {sum(map(len, collected.novel_test))} novel test images and "
         f"{support} support copies in {run / 'features'}",
         highlight=False,
+        soft_wrap=True,
     )
 
 
@@ -100,7 +108,7 @@ def pack_command(
     data: DataOption,
     out: Annotated[Path, typer.Option("--out", help="the feature file to write, .safetensors")],
     lists: ListsOption = None,
-    image_size: SizeOption = 84,
+    image_size: RunSizeOption = None,
     device: DeviceOption = "auto",
     covariance: Annotated[
         bool | None,
@@ -119,6 +127,8 @@ def pack_command(
 
     Example: subspan pack --run runs/random-1 --data mini-imagenet --out random-1.safetensors
     """
+    if out.suffix != ".safetensors":
+        raise ValueError(f"a feature file is written as .safetensors; got '{out}'")
     images, split = _open(run, data, lists, image_size)
     wanted = Contents(**contents, covariance=covariance)
     _pack(run, images, split, device, Viewing(**viewing), wanted, out, Storage(**storage))
@@ -131,11 +141,12 @@ def register(app: typer.Typer) -> None:
     app.command("pack")(pack_command)
 
 
-def _open(run: Path, data: Path, lists: Path | None, image_size: int) -> tuple[ImageSet, Split]:
+def _open(run: Path, data: Path, lists: Path | None, image_size: int | None) -> tuple[ImageSet, Split]:
     """The images and the split of a run."""
     _, settings = load_run(run)
-    images = read_images(data, size=image_size)
-    return images, _make_split(images, settings.split, lists, int(settings.about.get("validation", 0)))
+    recipe = _split_recipe(settings.split, lists, int(settings.about.get("validation", 0)))
+    images = read_images(data, size=image_size or int(settings.about.get("image_size", 84)))
+    return images, recipe.make(images)
 
 
 def _extractor(
@@ -163,16 +174,16 @@ def _pack(
     out.parent.mkdir(parents=True, exist_ok=True)
     features.save(out, precision=storage.on_disk)
     accuracy, size = features.meta["session0_test"], out.stat().st_size / 1e6
-    Console().print(f"{out}: {size:.1f} MB, session 0 at {accuracy:.2f} %", highlight=False)
+    Console().print(f"{out}: {size:.2f} MB, session 0 at {accuracy:.2f} %", highlight=False, soft_wrap=True)
 
 
-def _make_split(images: ImageSet, name: str, lists: Path | None, validation: int) -> Split:
+def _split_recipe(name: str, lists: Path | None, validation: int) -> SplitRecipe:
     recipe = parse_split(name, lists)
     if validation:
         if not dataclasses.is_dataclass(recipe) or not hasattr(recipe, "validation"):
             raise typer.BadParameter(f"split {name!r} cannot hold images out for validation")
         recipe = dataclasses.replace(recipe, validation=validation)  # pyright: ignore[reportArgumentType]
-    return recipe.make(images)
+    return recipe
 
 
 def _slug(name: str) -> str:
@@ -186,4 +197,5 @@ def _tell(outcome: Outcome) -> None:
         f"{outcome.job.name}: {shown}; {outcome.seconds:.1f} s, {outcome.images_per_second:,.0f} images/s "
         f"({outcome.step.execution}); {outcome.job.folder}",
         highlight=False,
+        soft_wrap=True,
     )

@@ -19,6 +19,7 @@ class CsvLog:
 
     def __init__(self, path: Path, first_epoch: int) -> None:
         self._path = path
+        self.seconds = 0.0  # of all epochs in the file
         kept: list[dict[str, str]] = []
         if first_epoch > 0 and path.exists():
             with path.open(newline="") as file:
@@ -27,9 +28,11 @@ class CsvLog:
             writer = csv.DictWriter(file, COLUMNS)
             writer.writeheader()
             writer.writerows(kept)
+        self.seconds += sum(float(row["seconds"]) for row in kept)
 
     def write(self, row: dict[str, Any]) -> None:
         """Append one epoch."""
+        self.seconds += float(row["seconds"])
         with self._path.open("a", newline="") as file:
             csv.DictWriter(file, COLUMNS).writerow(row)
 
@@ -97,4 +100,6 @@ class Bar:
         now = time.monotonic()
         if self._lines and (last or row["validation"] != "" or now - self._last_line >= _LINE_EVERY):
             self._last_line = now
-            self._console.print(f"epoch {row['epoch'] + 1}/{epochs}  {text}  {left:.0f} s left", highlight=False)
+            self._console.print(
+                f"epoch {row['epoch'] + 1}/{epochs}  {text}  {left:.0f} s left", highlight=False, soft_wrap=True
+            )

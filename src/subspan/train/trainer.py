@@ -95,8 +95,8 @@ class Outcome:
     step: TrainStep
     validation: float
     test: float
-    seconds: float
-    images_per_second: float  # of the whole process, best epoch
+    seconds: float  # of all epochs, also those before a resume
+    images_per_second: float  # of the whole process, best epoch since then
 
 
 @contextmanager
@@ -218,6 +218,7 @@ class _Trainee:
         self.step.network.load_state_dict(self.step.final_tensors())
         validation = self.accuracy(self.job.validation_rows, self.job.validation_labels, bf16=False)
         test = self.accuracy(self.job.test_rows, self.job.test_labels, bf16=False)
+        seconds = seconds if self.csv is None else self.csv.seconds  # those before a resume too
         outcome = Outcome(self.job, self.step, validation, test, seconds, rate)
         if self.processes.first:
             run.save_weights(self.job.folder, self.step, self.settings)
