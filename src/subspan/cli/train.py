@@ -1,6 +1,7 @@
 """``subspan train``, ``subspan extract`` and ``subspan pack``: from photographs to a feature file."""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -63,6 +64,8 @@ def train_command(
     jobs = [Job.from_split(images, made, folder, seed) for made, folder in zip(splits, folders, strict=True)]
     about = {"validation": validation, "image_size": image_size}
     outcomes = train(images.images, jobs, chosen, Runtime(**runtime), resume=resume, about=about)
+    if os.environ.get("RANK", "0") != "0":  # under torchrun the first process tells and writes
+        return
     for outcome, made in zip(outcomes, splits, strict=True):
         folder = outcome.job.folder
         _tell(outcome)
