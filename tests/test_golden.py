@@ -16,7 +16,8 @@ does not agree with itself when its support is put in another order (session 1 o
   orders: within four standard deviations of the mean of eight orders run on the spot, session by session; later
   sessions, of one order, within one point, norms within 0.3 per cent. One per cent more beta is below that noise, in
   anybody's implementation; a fifth more fails in all three, a tenth in two. Gamma hardly matters in these rows. What
-  they share with the others is pinned there: QR and its gamma by the ``squared`` rows, memory under ``norm`` by semantic and subspace.
+  they share with the others is pinned there: QR and its gamma by the ``squared`` rows, memory under ``norm`` by
+  semantic and subspace.
 """
 
 import json
@@ -118,8 +119,7 @@ class Orders(_Run):
         return support[torch.arange(len(labels))[:, None], chosen], labels.gather(1, chosen)
 
     def keep_the_first(self) -> None:
-        self.images, self.rows, self.means = self.images[:1], self.rows[:1], self.means[:1]
-        self.references = self.references[:1]
+        self.images, self.rows, self.references = self.images[:1], self.rows[:1], self.references[:1]
 
 
 def run(features, embeddings, row, *, orders=1, sessions=SESSIONS, dtype="float64") -> Orders:

@@ -53,7 +53,7 @@ class Broken(Method):
 
     def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
         rows = head.rows.clone()
-        rows[list(head.learning)] = head.means[list(head.learning)]
+        rows[list(head.learning)] = head.means
         return Update(self.spoil(rows, head, session), torch.tensor(0))
 
     def spoil(self, rows, head, session):
