@@ -135,7 +135,8 @@ def test_the_fixed_split_stands_beside_later_systems(written):
 
 def test_the_document_says_what_is_missing(written):
     text = (written / "R.md").read_text()
-    assert "Random splits of recipe 'paper' not yet trained: 2, 3, 5, 6, 7, 8, 9, 10." in text
+    assert "No feature files of recipe 'paper' for random splits 2, 3, 5, 6, 7, 8, 9, 10." in text
+    assert "No validation accuracy of session 0 is recorded in paper-random-4." in text
     assert "## Differences" in text
     assert "99.9" not in text
 

@@ -1,6 +1,7 @@
 """``subspan reproduce``: the tables and pictures of the paper, made anew from feature files."""
 
 import dataclasses
+import math
 import os
 import re
 import subprocess
@@ -107,12 +108,13 @@ def multi_session(
     splits = [load_split(path, f"random:{seed}") for path, seed in zip(chosen, seeds, strict=True)]
     on_random, in_detail, on_fixed = _run_all(splits, inventory, console, workers)
     results = [result for result in on_random if result.method in METHODS]
+    trained = trained_networks(inventory, dict(zip(chosen, splits, strict=True)))
     tables = [
         *random_split_tables(on_random, seeds, published(), recipe),
-        networks_table(trained_networks(inventory, dict(zip(chosen, splits, strict=True))), published()),
+        networks_table(trained, published()),
         fixed_split_table(on_fixed, published()),
     ]
-    missing = what_is_missing(inventory, recipe)
+    missing = what_is_missing(inventory, trained, recipe)
     far = differences_table(tables)
     facts = {
         **run_facts(RANDOM, "cpu", time.perf_counter() - began),
@@ -207,7 +209,7 @@ def trained_networks(inventory: Inventory, loaded: Mapping[Path, FeatureSet]) ->
     return trained
 
 
-def what_is_missing(inventory: Inventory, recipe: str) -> list[str]:
+def what_is_missing(inventory: Inventory, trained: Sequence[TrainedNetwork], recipe: str) -> list[str]:
     """What the tables would need and the folder does not have, in sentences."""
     sentences = []
     for network in dict.fromkeys([recipe, *(network.recipe for network in published().networks)]):
@@ -215,9 +217,12 @@ def what_is_missing(inventory: Inventory, recipe: str) -> list[str]:
         absent = [seed for seed in range(1, SPLITS + 1) if seed not in there]
         if absent:
             numbers = ", ".join(map(str, absent))
-            sentences.append(f"Random splits of recipe '{network}' not yet trained: {numbers}.")
+            sentences.append(f"No feature files of recipe '{network}' for random splits {numbers}.")
     if not inventory.fixed:
-        sentences.append("The fixed split is not yet trained.")
+        sentences.append("No feature file of the fixed split.")
+    silent = [f"{one.recipe}-random-{one.seed}" for one in trained if math.isnan(one.validation)]
+    if silent:
+        sentences.append(f"No validation accuracy of session 0 is recorded in {', '.join(silent)}.")
     return sentences
 
 
