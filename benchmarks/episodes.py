@@ -46,7 +46,7 @@ def make_batch(count: int, device: torch.device, seed: int = 0) -> tuple[BaseSes
     learning = tuple(range(len(base), len(base) + WAYS))
     vectors = torch.as_tensor(features.embeddings["glove300"], device=device)
     novel = vectors[len(base) + torch.as_tensor(classes)]
-    head = Head(rows, rows, len(base), learning, torch.full_like(rows, torch.nan))
+    head = Head(rows, rows, len(base), learning, base.new_zeros(count, WAYS, base.shape[1]))
     session = Session(picked, labels.expand(count, -1), embeddings=novel, seeds=tuple(range(count)))
     return BaseSession(base, embeddings=vectors[: len(base)]), head, session
 
@@ -90,7 +90,7 @@ def difference(ours: Tensor, theirs: Tensor) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--episodes", type=int, default=64)
     parser.add_argument("--methods", nargs="+", default=["subspace", "semantic", "finetune"])

@@ -42,7 +42,7 @@ def test_average_pulls_novel_rows_to_the_mean_base_row():
 def test_offset_takes_its_share_of_the_mean_base_feature_off():
     base = BaseSession(torch.eye(2), means=torch.tensor([[4.0, 0.0], [0.0, 0.0]]))  # mean (2, 0)
     rows = torch.eye(3, 2)
-    means = torch.tensor([[4.0, 0.0], [0.0, 0.0], [4.0, 4.0]])
+    means = torch.tensor([[4.0, 4.0]])
     session = Session(torch.tensor([[4.0, 4.0]]), torch.tensor([2]))
     update = create_method("offset:share=0.5").learn(base, Head(rows, rows, 2, (2,), means), session)
     torch.testing.assert_close(update.rows[2], torch.tensor([0.6, 0.8]))  # (4, 4) - (1, 0), normalised

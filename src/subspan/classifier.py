@@ -19,6 +19,7 @@
 import contextlib
 import datetime
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -232,9 +233,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         for name in names:
             _check_kind(name, names[0])
         if len(set(names)) < len(names):
-            raise ValueError(
-                "class names must differ; " + _show(next(n for n in names if names.count(n) > 1)) + " repeats"
-            )
+            raise ValueError("class names must differ; " + _show(Counter(names).most_common(1)[0][0]) + " repeats")
         width = rows.shape[1]
         if bias is not None:
             column = model._tensor(_finite(_numpy(bias), "bias"))
@@ -350,7 +349,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         added = torch.bincount(targets, minlength=len(state.classes))
         counts = state.counts + added
         share = added[chosen].double() / torch.where(state.counts[chosen] > 0, counts[chosen], 2 * added[chosen])
-        means = self._all_means(state)[chosen]
+        means = self._means_of(state, chosen)
         new_means = class_means(X_rows, targets, learning)
         weight = share[:, None].to(means)
         means = torch.where(means.isnan(), new_means, means + weight * (new_means - means))
@@ -473,7 +472,10 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             model = cls(**parameters)
             model.n_features_in_ = int(version.meta["n_features_in"])
             records = _records(version)
-            earlier = [_Stored(str(path), id, record) for id, record in zip(chain[:-1], records[:-1], strict=True)]
+            earlier = [
+                _Stored(str(Path(path).resolve()), id, record)
+                for id, record in zip(chain[:-1], records[:-1], strict=True)
+            ]
             model._adopt([*earlier, _from_version(version)])
         except (KeyError, TypeError, ValueError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
@@ -489,6 +491,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"dtype must be float32 or float64; got {self.dtype!r}")
         if not isinstance(self.seed, int | np.integer) or self.seed < 0:
             raise ValueError(f"seed must be a whole number, 0 or more; got {self.seed!r}")
+        if not isinstance(self.method, str | Method):
+            raise ValueError(f"method must be a name or a method; got {self.method!r}")
         spec = spec_of(self.method) if isinstance(self.method, Method) else self.method
         options: dict[str, Any] = {}
         if self.gamma is not None:
@@ -500,10 +504,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _start(self, method: Method, state: _State, width: int) -> None:
         """Take a base session as the model's first state."""
-        missing = [need for need in ("embeddings", "means") if need in method.needs]
-        for need, value in (("embeddings", state.embeddings), ("means", state.base_means)):
-            if need in missing and value is None:
-                raise ValueError(f"method '{method.name}' needs {need} of the base classes; pass {need}=...")
+        _check_needs(method, state)
         rows = method.base_rows(self._for_method(method, state).base)
         if not method.uses_bias and state.with_bias:
             rows = torch.cat([rows, rows.new_zeros(len(rows), 1)], dim=1)
@@ -512,7 +513,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _now(self) -> tuple[_State, Method]:
         check_is_fitted(self)
-        return self._resolve(self._history[-1]), self._method()
+        state, method = self._resolve(self._history[-1]), self._method()
+        _check_needs(method, state)  # the method may be another one than at the base session
+        return state, method
 
     def _resolve(self, entry: "_State | _Stored") -> _State:
         return _from_version(store.load_version(entry.path, entry.id)) if isinstance(entry, _Stored) else entry
@@ -549,11 +552,14 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         cut = {n: None if getattr(state, n) is None else getattr(state, n)[..., :d] for n in names}
         return replace(state, with_bias=False, **cut)
 
-    def _all_means(self, state: _State) -> Tensor:
-        base = state.base_means
-        if base is None:
-            base = torch.full_like(state.base_rows, torch.nan)
-        return torch.cat([base, state.novel_means])
+    def _means_of(self, state: _State, classes: Tensor) -> Tensor:
+        """Mean features (K, d) of these classes; NaN where the model has seen none."""
+        means = state.rows.new_full((len(classes), state.rows.shape[1]), torch.nan)
+        is_base = classes < state.base_count
+        if state.base_means is not None:
+            means[is_base] = state.base_means[classes[is_base]]
+        means[~is_base] = state.novel_means[classes[~is_base] - state.base_count]
+        return means
 
     def _learn(
         self,
@@ -572,20 +578,18 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         new = share is None
         extra = view.rows.new_zeros(len(learning) if new else 0, d)
         rows = torch.cat([view.rows, extra])
-        if view.rows is view.base_rows:  # nothing has moved yet: one array serves as start and reference
+        if view.rows is view.base_rows or not method.moves_old_rows:  # one array serves as start and reference
             references = rows
         else:
             references = torch.cat([method.base_rows(view.base), view.novel_references, extra])
-        all_means = torch.cat([self._all_means(view), extra])
-        all_means[list(learning)] = means[:, :d]
-        head = Head(rows, references, state.base_count, learning, all_means, new, share)
+        head = Head(rows, references, state.base_count, learning, means[:, :d], new, share)
         stored = view.memory_features, view.memory_labels
         of_base = stored[1] < state.base_count
         memories = [Memory(stored[0][m], stored[1][m]) if bool(m.any()) else None for m in (of_base, ~of_base)]
         seed = int(np.random.SeedSequence([self.seed, len(self._history)]).generate_state(1)[0])
         session = Session(support[:, :d], labels, memories[0], memories[1], embeddings, (seed,))
         update = method.learn(view.base, head, session)
-        if not bool(torch.isfinite(update.rows).all()):
+        if not bool(torch.isfinite(update.rows[list(learning)]).all()):  # what diverges takes these rows with it
             raise ValueError(
                 f"method '{spec_of(method)}' diverged on this session; lower its learning_rate or use solver=optimum; "
                 "the model is unchanged"
@@ -638,7 +642,11 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             missing = [name for name in names if name not in given]
             if missing:
                 raise ValueError(f"embeddings lack class {_show(missing[0])}")
-            vectors = np.stack([np.asarray(_numpy(given[name]), np.float64) for name in names])
+            single = [np.asarray(_numpy(given[name]), np.float64) for name in names]
+            widths = sorted({vector.size for vector in single})
+            if len(widths) > 1:
+                raise ValueError(f"embeddings must have one width; got {' and '.join(map(str, widths))}")
+            vectors = np.stack(single)
         else:
             vectors = np.asarray(_numpy(given), np.float64)
         if vectors.ndim != 2 or len(vectors) != len(names):
@@ -693,6 +701,12 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             "sessions": [vars(record) for record in records],
         }
         return store.make_version(arrays, meta)
+
+
+def _check_needs(method: Method, state: _State) -> None:
+    for need, value in (("embeddings", state.embeddings), ("means", state.base_means)):
+        if need in method.needs and value is None:
+            raise ValueError(f"method '{method.name}' needs {need} of the base classes; pass {need}=...")
 
 
 def _from_version(version: store.Version) -> _State:

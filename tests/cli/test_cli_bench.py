@@ -368,7 +368,7 @@ def test_convert_refuses(subspan, split, tmp_path):
     one_sentence(
         subspan("convert", split, target, "--precision", "int4"), "must be float32, float16 or int8; got 'int4'"
     )
-    one_sentence(subspan("convert", split, target, "--embeddings", "x"), "--embeddings reads NAME=FILE.npz; got 'x'")
+    one_sentence(subspan("convert", split, target, "--embeddings", "x"), "--embeddings reads NAME=FILE; got 'x'")
     one_sentence(subspan("convert", split, tmp_path / "t.npz"), "is written as .safetensors")
     one_sentence(subspan("convert", "none.npz", target), "there is no feature file 'none.npz'")
     assert not target.exists()

@@ -100,7 +100,7 @@ class Halves(Method):
 
     def learn(self, base, head, session):
         rows = head.rows.clone()
-        rows[list(head.learning)] = self.share * head.means[list(head.learning)]
+        rows[list(head.learning)] = self.share * head.means
         import torch
         return Update(rows, torch.tensor(0))
 '''

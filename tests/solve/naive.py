@@ -39,7 +39,7 @@ class NaiveSession:
         if novel is not None:
             value = value + self.beta_novel * self._old(novel - self.novel_reference)
         if self.regularizer == "subspace":
-            value = value + self.gamma * sum(((row - self.projector @ row) ** 2).sum() for row in new)
+            value = value + self.gamma * ((new - new @ self.projector) ** 2).sum()  # the projector is symmetric
         elif self.regularizer == "target":
             value = value + self.gamma * ((new - self.target) ** 2).sum()
         return value

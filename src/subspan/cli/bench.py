@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from subspan.cli.flags import Values, with_flags
-from subspan.cli.inputs import find_embeddings, load_all
+from subspan.cli.inputs import find_all_embeddings, load_all
 from subspan.features import FeatureSet
 from subspan.methods import Method, create_method, list_methods
 from subspan.methods.regularizer import Regularizer
@@ -65,7 +65,10 @@ def bench(
     start: Annotated[str | None, typer.Option(help="Start of new rows: uniform or zeros; default uniform.")] = None,
     embeddings: Annotated[
         str | None,
-        typer.Option(help="A set of embeddings in the file, by name, or an npz file; default the file's first."),
+        typer.Option(
+            help="glove300, glove100, description, a set in the feature file, or a file (npz, GloVe text); "
+            "default the feature file's first."
+        ),
     ] = None,
     json_path: Annotated[Path | None, typer.Option("--json", help="Write the results as JSON.")] = None,
     predictions: Annotated[Path | None, typer.Option(help="Write every prediction as CSV (.gz to compress).")] = None,
@@ -80,7 +83,8 @@ def bench(
         raise ProtocolError(f"device must be cpu, or cuda where there is a GPU; got '{device}'")
     chosen = {"old_penalty": old_penalty, "solver": solver, "start": start}
     regularizer_options = {name: value for name, value in chosen.items() if value is not None}
-    splits = [(features, find_embeddings(features, embeddings)) for features in load_all(files or [])]
+    sets = load_all(files or [])
+    splits = list(zip(sets, find_all_embeddings(sets, embeddings), strict=True))
     memories = [False, True] if memory is None else [memory]
     jobs = [
         Job(one, with_memory, tuple(range(len(splits))))

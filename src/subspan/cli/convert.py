@@ -26,7 +26,8 @@ def convert(
     target: Annotated[Path, typer.Argument(help="Feature file to write (.safetensors).")],
     precision: Annotated[str, typer.Option(help="float32, float16 or int8.")] = "float16",
     embeddings: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=FILE.npz", help="Store embeddings of the classes; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="Store embeddings of the classes (npz, GloVe text); repeatable."),
     ] = None,
 ) -> None:
     if precision not in ("float32", "float16", "int8"):
@@ -37,7 +38,7 @@ def convert(
     for item in embeddings or []:
         name, equals, file = item.partition("=")
         if not equals:
-            raise ValueError(f"--embeddings reads NAME=FILE.npz; got '{item}'")
+            raise ValueError(f"--embeddings reads NAME=FILE; got '{item}'")
         found = find_embeddings(features, file)
         if found is not None:
             vectors[name] = found

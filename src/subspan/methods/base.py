@@ -55,10 +55,11 @@ class Head:
     """The rows before a session. ``learning`` are the rows the session is about: new ones, or known ones it extends."""
 
     rows: Tensor  # (*batch, C, d), rows to be learned included; a new class has zeros
-    references: Tensor  # (*batch, C, d): base rows after session 0, others at the end of the session that learned them
+    references: Tensor  # (*batch, C, d): base rows after session 0, others at the end of the session that learned them;
+    #                     the rows themselves for a method that does not move old rows
     base_count: int
     learning: tuple[int, ...]
-    means: Tensor  # (*batch, C, d): mean support feature of the classes, NaN where unknown
+    means: Tensor  # (*batch, K, d): mean feature of the classes in `learning`, over all their examples
     new: bool = True  # False: the classes are known and get more examples
     share: Tensor | None = None  # (K,): of known classes, the new examples' share among all of the class
 
@@ -87,6 +88,7 @@ class Method(ABC):
     summary: ClassVar[str]
     moving_targets: ClassVar[bool] = False  # targets follow their rows
     uses_bias: ClassVar[bool] = True  # a bias, where the head has one, is the last weight of each row
+    moves_old_rows: ClassVar[bool] = True  # and so needs their references
 
     @property
     def needs(self) -> frozenset[str]:

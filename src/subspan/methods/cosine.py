@@ -14,6 +14,7 @@ class CosineMethod(Method):
     """Rows of unit length, computed without training; scores are cosines times a scale."""
 
     uses_bias = False
+    moves_old_rows = False
     scale: float = option(16.0, "factor on the cosines before the softmax of predict_proba")
 
     @abstractmethod
@@ -26,7 +27,7 @@ class CosineMethod(Method):
 
     def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
         learning = list(head.learning)
-        learned = self.row_of_mean(base, head.means[..., learning, :])
+        learned = self.row_of_mean(base, head.means)
         if not head.new and head.share is not None:
             # A base row may be learned rather than a mean: turn it towards its new examples by their share.
             is_base = torch.tensor(learning, device=learned.device) < head.base_count

@@ -69,7 +69,8 @@ class Regularizer(Method):
         """The session as a problem, and the class (C,) of each of its rows."""
         # A known base class that gets more examples stays among the base rows: R_old holds it, its labels move it.
         learning = [c for c in head.learning if head.new or c >= head.base_count]
-        old = [c for c in range(head.rows.shape[-2]) if c not in set(learning)]
+        chosen_rows = set(learning)
+        old = [c for c in range(head.rows.shape[-2]) if c not in chosen_rows]
         base_old = [c for c in old if c < head.base_count]
         novel_old = [c for c in old if c >= head.base_count]
         groups = []

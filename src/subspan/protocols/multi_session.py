@@ -129,8 +129,6 @@ class _Run:
         base_rows = method.base_rows(self.base)
         self.rows = base_rows.expand(draws, -1, -1)
         self.references = self.rows
-        base_means = torch.full_like(base_rows, torch.nan) if means is None else means
-        self.means = base_means.expand(draws, -1, -1)
 
         self.queries = self._augment(self._tensor(np.concatenate([features.base_test, features.novel_test])))
         self.query_labels = np.concatenate(
@@ -150,12 +148,10 @@ class _Run:
         novel = range(first - self.features.base_count, min(self._seen_novel(session), self.features.novel_count))
         learning = tuple(first + i for i in range(len(novel)))
         support, labels = self._support(novel)
-        means = class_means(support, labels, learning)
         extra = self.rows.new_zeros(len(self.rows), len(novel), self.rows.shape[2])
         rows = torch.cat([self.rows, extra], dim=1)
         references = rows if self.references is self.rows else torch.cat([self.references, extra], dim=1)
-        self.means = torch.cat([self.means, means], dim=1)
-        head = Head(rows, references, self.features.base_count, learning, self.means)
+        head = Head(rows, references, self.features.base_count, learning, class_means(support, labels, learning))
         embeddings = None if self.embeddings is None else self.embeddings[list(learning)]
         seeds = tuple(_seed(self.protocol.seed, draw, session) for draw in range(len(rows)))
         self.references = references

@@ -17,6 +17,8 @@ from .objective import Problem, Solution
 from .sgd import cross_entropy_and_gradient, pull_strength
 from .span import Coordinates, Span, to_span
 
+STALLED = 5  # Newton steps in a row without progress end a problem
+
 
 def optimum(problem: Problem, *, tolerance: float = 1e-8, max_newton: int = 200, max_conjugate: int = 2000) -> Solution:
     """Find the minimum of a session's objective.
@@ -104,12 +106,17 @@ class _Newton:
     def run(self, max_newton: int) -> "_Newton":
         span = self.span
         stalled = torch.zeros_like(self.steps)
+        least_value, least_length = (torch.full_like(self.value, torch.inf) for _ in range(2))
         for _ in range(max_newton):
             point = _evaluate(span, self.x)
             point = self._hold(point)
             shortfall = _subgradient(span, point)
             length = shortfall.sum(-1).sqrt()
-            active = (length > self.goal) & (stalled < 3)
+            # Where neither the value nor the subgradient gets any smaller, rounding is all that is left.
+            better = (point.value < least_value - _rounding(point.value)) | (length < 0.9 * least_length)
+            stalled = torch.where(better, torch.zeros_like(stalled), stalled + 1)
+            least_value, least_length = torch.minimum(least_value, point.value), torch.minimum(least_length, length)
+            active = (length > self.goal) & (stalled < STALLED)
             self.x, self.value = point.x, point.value
             if not bool(active.any()):
                 break
@@ -121,8 +128,7 @@ class _Newton:
             direction = self._direction(point, length, active & ~leaving.any(-1))
             if bool(leaving.any()):
                 direction.add_(self._departure(point, leaving), torch.ones_like(length))
-            moved = self._line_search(point, direction, active)
-            stalled = torch.where(moved | ~active, torch.zeros_like(stalled), stalled + 1)
+            self._line_search(point, direction, active)
         return self
 
     def _hold(self, point: _Point) -> _Point:
@@ -219,8 +225,8 @@ class _Newton:
             p_duals = [r + column * old for r, old in zip(r_duals, p_duals, strict=True)]
         return solution
 
-    def _line_search(self, point: _Point, direction: Coordinates, active: Tensor) -> Tensor:
-        """Move along the direction as far as the objective falls; returns where it moved (E,)."""
+    def _line_search(self, point: _Point, direction: Coordinates, active: Tensor) -> None:
+        """Move along the direction as far as the objective falls."""
         span = self.span
         scalar, duals = span.duals(direction)
         step_logits = span.logits(duals, of_change=True)
@@ -232,7 +238,7 @@ class _Newton:
         base, along = span.reference_inner(point.x), span.reference_inner(direction)
         scale = torch.where(active, torch.ones_like(slope), torch.zeros_like(slope))
         waiting = active.clone()
-        rounding = 8 * torch.finfo(slope.dtype).eps * point.value.abs()
+        rounding = _rounding(point.value)
         labels, weight = span.labels[:, None], span.sample_weight
         for _ in range(60):
             logits = point.logits + scale[:, None, None] * step_logits
@@ -246,7 +252,11 @@ class _Newton:
             scale = torch.where(waiting, scale / 2, scale)
         scale = torch.where(waiting, torch.zeros_like(scale), scale)
         self.x = point.x.map(torch.clone).add_(direction, scale)
-        return scale > 0
+
+
+def _rounding(value: Tensor) -> Tensor:
+    """How much of a difference of objectives may be rounding."""
+    return 8 * torch.finfo(value.dtype).eps * value.abs()
 
 
 def _refuse_without_minimum(span: Span) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .objective import Problem, Solution
-from .span import Coordinates, Span, to_span
+from .span import Buffers, Coordinates, Span, to_span
 
 WARM_UP = 3  # steps before one is recorded
 SYNC_EVERY = 25  # on a GPU the loop asks only so often whether every problem has stopped
@@ -85,7 +85,7 @@ class _Loop:
         self.small = torch.zeros_like(problems)  # small changes of the loss in a row
         self.loss = torch.full_like(rate, torch.inf)
         self.running = torch.ones_like(problems, dtype=torch.bool)
-        self._buffer = torch.empty_like(span.reference_logits)
+        self._buffers = Buffers.of(span)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._taken = 0
 
@@ -106,7 +106,7 @@ class _Loop:
 
     def _take_step(self) -> None:
         rate = self.rate * self.running
-        loss = _gradient_step(self.span, self.x, self.velocity, rate, self.options.momentum, self._buffer)
+        loss = _gradient_step(self.span, self.x, self.velocity, rate, self.options.momentum, self._buffers)
         is_small = (loss - self.loss).abs() < self.options.tolerance  # never on the first step: the loss before is inf
         self.small.add_(1).mul_(is_small)
         self.loss.copy_(torch.where(self.running, loss, self.loss))
@@ -130,12 +130,12 @@ class _Loop:
 
 
 def _gradient_step(
-    span: Span, x: Coordinates, velocity: Coordinates, rate: Tensor, momentum: float, buffer: Tensor
+    span: Span, x: Coordinates, velocity: Coordinates, rate: Tensor, momentum: float, buffers: Buffers
 ) -> Tensor:
     """One step of SGD in place; returns the loss (E,) before it. A rate of 0 leaves a problem where it is."""
-    scalar, duals = span.duals(x)
+    scalar, duals = span.duals(x, buffers)
     change = span.inner(x, x, scalar, duals).clamp_min_(0)  # squared norms by part (E, parts)
-    cross_entropy, gradient = cross_entropy_and_gradient(span, span.logits(duals, out=buffer))
+    cross_entropy, gradient = cross_entropy_and_gradient(span, span.logits(duals, out=buffers.logits), buffers)
     norm = change.sqrt()
     penalty = torch.where(span.is_norm, norm, change) * span.strength
     decay = span.weight_decay[:, None]
@@ -158,9 +158,9 @@ def _pick(indices: Tensor, tensor: Tensor) -> Tensor:
     return tensor[indices]
 
 
-def cross_entropy_and_gradient(span: Span, logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The weighted cross-entropy (E,) and its gradient by the logits (E, C, n). Overwrites the logits."""
-    log_probability = torch.log_softmax(logits, dim=1)
+def cross_entropy_and_gradient(span: Span, logits: Tensor, out: Buffers | None = None) -> tuple[Tensor, Tensor]:
+    """The weighted cross-entropy (E,) and its gradient by the logits (E, C, n)."""
+    log_probability = torch.log_softmax(logits, dim=1, out=None if out is None else out.probability)
     labels = span.labels[:, None]
     cross_entropy = -(log_probability.gather(1, labels)[:, 0] * span.sample_weight).sum(-1)
     gradient = log_probability.exp_().mul_(span.sample_weight[:, None])

@@ -44,6 +44,22 @@ class Coordinates:
 
 
 @dataclass(frozen=True)
+class Buffers:
+    """Memory for what a step computes anew: in a loop over many classes, asking for it each time costs more."""
+
+    scalar: list[Tensor]  # (E, rows, k) per component
+    dual: list[Tensor]
+    logits: Tensor  # (E, C, n)
+    probability: Tensor
+
+    @classmethod
+    def of(cls, span: "Span") -> "Buffers":
+        frames = [c.reference_dual for c in span.components]
+        scalar, dual = ([torch.empty_like(f) for f in frames] for _ in range(2))
+        return cls(scalar, dual, torch.empty_like(span.reference_logits), torch.empty_like(span.reference_logits))
+
+
+@dataclass(frozen=True)
 class Component:
     """Parts that share one feature component (the features, or their share inside or outside a basis)."""
 
@@ -69,12 +85,14 @@ class Component:
             row += count
         return products[0] if len(products) == 1 else torch.cat(products, dim=-1)
 
-    def scalar_dual(self, delta: Tensor, reference: Tensor) -> Tensor:
-        of_reference = self.spread(reference) * self.reference_dual
+    def scalar_dual(self, delta: Tensor, reference: Tensor, out: Tensor | None = None) -> Tensor:
+        of_reference = torch.mul(self.spread(reference), self.reference_dual, out=out)
         return of_reference if self.delta_dual is None else of_reference.addcmul_(self.spread(delta), self.delta_dual)
 
-    def dual(self, scalar_dual: Tensor, frame: Tensor) -> Tensor:
-        return scalar_dual + frame if self.gram is None else torch.baddbmm(scalar_dual, frame, self.gram)
+    def dual(self, scalar_dual: Tensor, frame: Tensor, out: Tensor | None = None) -> Tensor:
+        if self.gram is None:
+            return torch.add(scalar_dual, frame, out=out)
+        return torch.baddbmm(scalar_dual, frame, self.gram, out=out)
 
     def logits(self, dual: Tensor) -> Tensor:
         """The logits (E, rows, n) of a vector from its dual."""
@@ -113,13 +131,14 @@ class Span:
         ones = torch.ones_like(self.strength)
         return Coordinates(ones, torch.zeros_like(ones), [torch.zeros_like(c.reference_dual) for c in self.components])
 
-    def duals(self, x: Coordinates) -> tuple[list[Tensor], list[Tensor]]:
+    def duals(self, x: Coordinates, out: Buffers | None = None) -> tuple[list[Tensor], list[Tensor]]:
         """The duals of x and the share of its scalars in them, per component."""
         scalar, whole = [], []
-        for component, frame in zip(self.components, x.frame, strict=True):
+        for i, (component, frame) in enumerate(zip(self.components, x.frame, strict=True)):
             span = slice(*component.parts)
-            scalar.append(component.scalar_dual(x.delta[:, span], x.reference[:, span]))
-            whole.append(component.dual(scalar[-1], frame))
+            into = (None, None) if out is None else (out.scalar[i], out.dual[i])
+            scalar.append(component.scalar_dual(x.delta[:, span], x.reference[:, span], into[0]))
+            whole.append(component.dual(scalar[-1], frame, into[1]))
         return scalar, whole
 
     def logits(self, duals: list[Tensor], *, of_change: bool = False, out: Tensor | None = None) -> Tensor:
