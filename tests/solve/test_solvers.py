@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from naive import NaiveSession, naive_sgd
 from torch import Tensor
@@ -277,7 +277,11 @@ def test_optimum_is_the_minimum(case):
 
 
 @given(CASES)
-@settings(max_examples=25)
+@example(  # features outside the base span that depend on one another
+    {"regularizer": "subspace", "memory": True, "new_classes": 1, "shots": (1,), "copies": 1, "d": 3, "base_classes": 2}
+    | {"beta": 0.0, "weight_decay": 5e-5}
+)
+@settings(max_examples=60)
 def test_optimum_is_the_minimum_wherever_one_looks(case):
     session = make_session(**case)
     start = torch.cat([r.detach() for r in session.start()])

@@ -29,7 +29,7 @@ def optimum(problem: Problem, *, tolerance: float = 1e-8, max_newton: int = 200,
     tolerance : the minimal-norm subgradient is brought below this times its length at the start, as far as the
         arithmetic of the features' dtype allows.
     """
-    span = to_span(problem)
+    span = to_span(problem, orthonormal=True)
     _refuse_without_minimum(span)
     result = _Newton(span, tolerance, max_conjugate).run(max_newton)
     rows = span.rows(result.x)
@@ -41,7 +41,7 @@ def optimum(problem: Problem, *, tolerance: float = 1e-8, max_newton: int = 200,
 
 def subgradient_norm(problem: Problem) -> Tensor:
     """Length (*batch,) of the minimal-norm subgradient of the objective, in weight space, at the groups' start."""
-    span = to_span(problem)
+    span = to_span(problem, orthonormal=True)
     point = _evaluate(span, span.start())
     norm = _subgradient(span, point).sum(-1).sqrt()
     return norm[0] if problem.features.ndim == 2 else norm
@@ -68,7 +68,9 @@ def _evaluate(span: Span, x: Coordinates) -> _Point:
     cross_entropy, by_logits = cross_entropy_and_gradient(span, logits)
     hold = span.weight_decay[:, None] + pull_strength(span, change.sqrt())
     frames = [
-        component.pull(by_logits[:, slice(*component.rows)]) + component.spread(hold[:, slice(*component.parts)]) * b
+        component.pull(by_logits[:, slice(*component.rows)])
+        + component.spread(hold[:, slice(*component.parts)]) * b
+        + span.weight_decay[:, None, None] * component.reference_in_frame
         for component, b in zip(span.components, x.frame, strict=True)
     ]
     gradient = Coordinates(hold * x.delta, hold * x.reference + span.weight_decay[:, None], frames)
@@ -78,7 +80,7 @@ def _evaluate(span: Span, x: Coordinates) -> _Point:
 
 def _penalties(span: Span, change: Tensor, with_reference: Tensor) -> Tensor:
     """Weight decay and penalties by part (E, parts)."""
-    squares = span.reference_reference + 2 * with_reference + change
+    squares = span.reference_square + 2 * with_reference + change
     held = torch.where(span.is_norm, change.clamp_min(0).sqrt(), change) * span.strength
     return span.weight_decay[:, None] / 2 * squares + held
 

@@ -12,6 +12,10 @@ shares of a group under the subspace penalty are orthogonal and decay apart, so 
 The *dual* of a vector is its products with the frame its B refers to. With the features as frame (n < 2d) the dual of a
 change is its logits, and one product B K with K = F F^T gives logits and norms alike. With more features than that, the
 frame is the identity and B holds plain weights.
+
+Conjugate gradients ask for coordinates without redundancy: where features depend on one another, or a reference lies in
+their span, numbers would drift along directions of length zero. There the frame is an orthonormal one of the features'
+span, and s and u multiply only what of delta and reference lies outside it.
 """
 
 from collections.abc import Iterable
@@ -66,11 +70,20 @@ class Component:
     rows: tuple[int, int]  # first and last + 1 of the classes
     parts: tuple[int, int]
     counts: tuple[int, ...]  # rows of each part
-    features: Tensor  # (E, n, d)
-    gram: Tensor | None  # (E, n, n): the features are the frame; None: the identity is
+    frame: Tensor | None  # (E, k, d): the vectors that B multiplies; None is the identity
+    features: Tensor  # (E, n, k): the features in an orthonormal frame; unused where they are the frame themselves
+    gram: Tensor | None  # (E, n, n): of the features where they are the frame; None for an orthonormal one
     part_of_row: Tensor  # (rows,): counted within the component
-    reference_dual: Tensor  # (E, rows, k)
+    reference_dual: Tensor  # (E, rows, k): of what u multiplies
     delta_dual: Tensor | None  # (E, rows, k); None where every row starts at its reference
+
+    reference_frame: Tensor | None = None  # (E, rows, k): the reference's share in an orthonormal frame
+    delta_frame: Tensor | None = None
+
+    @property
+    def reference_in_frame(self) -> Tensor:
+        """The reference (E, rows, k) as the frame sees it: its coordinates in an orthonormal frame, else its dual."""
+        return self.reference_dual if self.reference_frame is None else self.reference_frame
 
     def spread(self, numbers: Tensor) -> Tensor:
         """Numbers per part (E, parts) as numbers per row (E, rows, 1)."""
@@ -108,7 +121,8 @@ class Part:
     """The d-sized share of a group in one component; needed before and after the loop only."""
 
     reference: Tensor | None  # (E or 1, rows, d)
-    delta: Tensor | None
+    delta: Tensor | None  # what s multiplies
+    along: Tensor | None  # what u multiplies: the reference, or its share outside an orthonormal frame
 
 
 @dataclass(frozen=True)
@@ -126,10 +140,15 @@ class Span:
     delta_delta: Tensor  # inner products of delta and reference (E, parts)
     delta_reference: Tensor
     reference_reference: Tensor
+    reference_square: Tensor  # squared norms of the whole references (E, parts)
 
     def start(self) -> Coordinates:
         ones = torch.ones_like(self.strength)
-        return Coordinates(ones, torch.zeros_like(ones), [torch.zeros_like(c.reference_dual) for c in self.components])
+        frames = [
+            torch.zeros_like(c.reference_dual) if c.delta_frame is None else c.delta_frame.clone()
+            for c in self.components
+        ]
+        return Coordinates(ones, torch.zeros_like(ones), frames)
 
     def duals(self, x: Coordinates, out: Buffers | None = None) -> tuple[list[Tensor], list[Tensor]]:
         """The duals of x and the share of its scalars in them, per component."""
@@ -172,20 +191,23 @@ class Span:
         """Inner products by part (E, parts) of the references with x."""
         products = x.delta * self.delta_reference + x.reference * self.reference_reference
         return products + torch.cat(
-            [c.dot(b, c.reference_dual) for c, b in zip(self.components, x.frame, strict=True)], dim=-1
+            [c.dot(b, c.reference_in_frame) for c, b in zip(self.components, x.frame, strict=True)],
+            dim=-1,
         )
 
     def rows(self, x: Coordinates) -> Tensor:
         """Full weights (E, C, d)."""
         blocks: dict[tuple[int, int], Tensor] = {}
         for component, frame in zip(self.components, x.frame, strict=True):
-            change = frame if component.gram is None else frame @ component.features
+            change = frame if component.frame is None else frame @ component.frame
             first = component.rows[0]
             splits = torch.split(change, list(component.counts), dim=1)
             for index, block in zip(range(*component.parts), splits, strict=True):
                 part, key = self.parts[index], (first, first + block.shape[1])
                 if part.reference is not None:
-                    block = block + part.reference * (1 + x.reference[:, index, None, None])
+                    block = block + part.reference
+                if part.along is not None:
+                    block = block + part.along * x.reference[:, index, None, None]
                 if part.delta is not None:
                     block = block + part.delta * x.delta[:, index, None, None]
                 blocks[key] = blocks[key] + block if key in blocks else block
@@ -197,6 +219,7 @@ class Span:
         components = tuple(
             replace(
                 c,
+                frame=None,
                 features=c.features[keep] if c.gram is None else c.features[:0],
                 gram=None if c.gram is None else c.gram[keep],
                 reference_dual=c.reference_dual[keep],
@@ -211,10 +234,10 @@ class Span:
         return replace(self, components=components, parts=(), **chosen)
 
 
-def to_span(problem: Problem) -> Span:
+def to_span(problem: Problem, *, orthonormal: bool = False) -> Span:
     """Put a problem, batched (E, n, d) or single (n, d), into span coordinates."""
     features = _batched(problem.features)
-    n, d = features.shape[-2:]
+    n = features.shape[-2]
     first_row, first_part = 0, 0
     builders: list[_Builder] = []
     for group in problem.groups:
@@ -238,14 +261,14 @@ def to_span(problem: Problem) -> Span:
         builders += [inside, outside]
     components, parts = [], []
     for builder in builders:
-        components.append(builder.component(first_part, use_gram=n < 2 * d))
+        components.append(builder.component(first_part, orthonormal=orthonormal))
         first_part += len(builder.parts)
         parts += builder.parts
     batch = features.shape[0]
     flat = [b for builder in builders for b in builder.penalties]
     reference_logits = features.new_zeros((batch, first_row, n))
     for component in components:
-        reference_logits[:, slice(*component.rows)] += component.logits(component.reference_dual)
+        reference_logits[:, slice(*component.rows)] += component.logits(component.reference_in_frame)
     return Span(
         components=tuple(components),
         parts=tuple(parts),
@@ -256,8 +279,9 @@ def to_span(problem: Problem) -> Span:
         strength=torch.stack([_per_problem(strength, features) for _, strength in flat], dim=-1),
         is_norm=torch.tensor([penalty == "norm" for penalty, _ in flat], device=features.device),
         delta_delta=_inner_products(parts, features, "delta", "delta"),
-        delta_reference=_inner_products(parts, features, "delta", "reference"),
-        reference_reference=_inner_products(parts, features, "reference", "reference"),
+        delta_reference=_inner_products(parts, features, "delta", "along"),
+        reference_reference=_inner_products(parts, features, "along", "along"),
+        reference_square=_inner_products(parts, features, "reference", "reference"),
     )
 
 
@@ -280,35 +304,60 @@ class _Builder:
             delta = None if reference is group.start else start - _batched(reference)
             reference = _batched(reference)
         self.counts.append(start.shape[-2])
-        self.parts.append(Part(reference, delta))
+        self.parts.append(Part(reference, delta, reference))
         held = penalised and group.penalty != "none"
         self.penalties.append((group.penalty, group.strength) if held else ("none", 0.0))
 
-    def component(self, first_part: int, *, use_gram: bool) -> Component:
-        features = self.features
-        deltas = [p.delta for p in self.parts]
+    def component(self, first_part: int, *, orthonormal: bool) -> Component:
+        n, d = self.features.shape[-2:]
+        frame, features, gram = None, self.features, None
+        shares: dict[str, Tensor | None] = {}
+        if orthonormal:
+            frame = torch.linalg.qr(self.features.mT)[0].mT  # (E, k, d), k = min(n, d)
+            features = self.features @ frame.mT
+            references, deltas = [p.reference for p in self.parts], [p.delta for p in self.parts]
+            shares = {"reference_frame": self._duals(references, frame), "delta_frame": self._duals(deltas, frame)}
+            self.parts = [Part(p.reference, _outside(p.delta, frame), _outside(p.reference, frame)) for p in self.parts]
+        elif n < 2 * d:
+            frame, gram = self.features, self.features @ self.features.mT
+        deltas, alongs = [p.delta for p in self.parts], [p.along for p in self.parts]
         part_of_row = torch.repeat_interleave(torch.arange(len(self.counts)), torch.tensor(self.counts))
         return Component(
             rows=(self.first_row, self.first_row + sum(self.counts)),
             parts=(first_part, first_part + len(self.counts)),
             counts=tuple(self.counts),
+            frame=frame,
             features=features,
-            gram=features @ features.mT if use_gram else None,
+            gram=gram,
             part_of_row=part_of_row.to(features.device),
-            reference_dual=self._duals([p.reference for p in self.parts], use_gram),
-            delta_dual=self._duals(deltas, use_gram) if any(d is not None for d in deltas) else None,
+            reference_dual=self._duals(alongs, frame),
+            delta_dual=self._duals(deltas, frame) if any(d is not None for d in deltas) else None,
+            **shares,
         )
 
-    def _duals(self, vectors: list[Tensor | None], use_gram: bool) -> Tensor:
-        batch, n, d = self.features.shape
+    def _duals(self, vectors: list[Tensor | None], frame: Tensor | None) -> Tensor:
+        """Products (E, rows, k) of the parts' vectors with the frame."""
+        batch, _, d = self.features.shape
         duals = []
         for vector, count in zip(vectors, self.counts, strict=True):
             if vector is None:
-                duals.append(self.features.new_zeros((batch, count, n if use_gram else d)))
+                duals.append(self.features.new_zeros((batch, count, d if frame is None else frame.shape[-2])))
             else:
-                dual = vector @ self.features.mT if use_gram else vector
+                dual = vector if frame is None else vector @ frame.mT
                 duals.append(dual.expand(batch, -1, -1))
         return torch.cat(duals, dim=1)
+
+
+def _outside(vectors: Tensor | None, frame: Tensor) -> Tensor | None:
+    """The share of vectors (E or 1, rows, d) outside an orthonormal frame (E, k, d); mere rounding becomes zero."""
+    if vectors is None:
+        return None
+    rest = vectors - (vectors @ frame.mT) @ frame
+    rest = rest - (rest @ frame.mT) @ frame  # twice is enough
+    negligible = rest.norm(dim=-1, keepdim=True) <= 1e3 * torch.finfo(rest.dtype).eps * vectors.norm(
+        dim=-1, keepdim=True
+    )
+    return torch.where(negligible, 0, rest)
 
 
 def _inner_products(parts: Iterable[Part], features: Tensor, first: str, second: str) -> Tensor:
