@@ -13,7 +13,7 @@ Measured 2026-11-15, best of 3 (CPU) and 2 (GPU) runs after one to warm up; naiv
     semantic     461  1.58 s  0.28 s   11x           448  0.62 s   0.31 ms      0.50 s   1627x  3e-7
     finetune     809  2.71 s  0.51 s   12x           818  1.00 s   0.50 ms      0.96 s   1916x  3e-7
 
-The naive loop of the H200 column still projected the novel rows one by one (subspace); the CPU column's does all at once.
+The naive loop of the H200 column still projected the novel rows one by one (subspace); that of the CPU column does not.
 
     python benchmarks/episodes.py                      # 2 CPU cores, 64 episodes
     python benchmarks/episodes.py --device cuda --episodes 2000
