@@ -11,9 +11,9 @@ torch 2.13.0. Growth, processor seconds, least of 3 processes:
 
     subspace at 100 classes: 0.43 s, 20 MB
 
-From 10,000 to 100,000 classes finetune goes from 184 to 188 us a class, prototype from 2.9 to 2.5; memory falls per class
-throughout. Before the solver kept its arrays from step to step, the new 10 MB arrays of each step were mapped and faulted
-in again, and finetune grew 14.4x there.
+From 10,000 to 100,000 classes finetune goes from 184 to 188 us a class, prototype from 2.9 to 2.5; memory per class
+falls throughout. Before the solver kept its arrays from step to step, the new 10 MB arrays of each step were mapped and
+faulted in again, and finetune grew 14.4x there.
 
 Refit, mean of 3 runs earlier that day on a busy machine, by wall clock (the script now takes processor time);
 accuracy in percent on all, base and novel classes:
