@@ -17,11 +17,10 @@
 """
 
 import contextlib
-import datetime
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -35,58 +34,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from . import store
-from .methods import BaseSession, Head, Memory, Method, Session, create_method, spec_of
+from .methods import Head, Memory, Method, Session, create_method, spec_of
 from .methods.base import class_means
 from .solve import append_one
+from .state import ModelState, SessionRecord, StoredState, make_record, records_of
+from .values import check_kind, finite, like, plain_label, show, to_numpy
 
 Labels = Sequence[Any] | NDArray[Any] | Tensor
 Embeddings = Mapping[Any, ArrayLike] | ArrayLike
-
-
-@dataclass(frozen=True)
-class SessionRecord:
-    """What happened in one session of a model."""
-
-    kind: Literal["base", "add_classes", "add_examples", "rename_class", "remove_class"]
-    classes: tuple[Any, ...]
-    examples: int
-    steps: int
-    seconds: float
-    date: str  # UTC, ISO 8601
-
-
-@dataclass(frozen=True)
-class _State:
-    """Everything a model knows after a session. States never change; a session makes a new one."""
-
-    classes: tuple[Any, ...]  # in the order of their rows
-    base_count: int
-    with_bias: bool
-    rows: Tensor  # (C, d): d counts a bias
-    base_rows: Tensor  # (C0, d): after session 0
-    novel_references: Tensor  # (C1, d): each at the end of the session that learned it
-    base_means: Tensor | None  # (C0, d)
-    novel_means: Tensor  # (C1, d)
-    center: Tensor | None  # (d,): mean of the base training features, for good: rows were computed with it
-    counts: Tensor  # (C,): examples seen; 0 where unknown
-    memory_features: Tensor  # (m, d)
-    memory_labels: Tensor  # (m,)
-    embeddings: Tensor | None  # (C, e)
-    record: SessionRecord
-
-    @property
-    def base(self) -> BaseSession:
-        embeddings = None if self.embeddings is None else self.embeddings[: self.base_count]
-        return BaseSession(self.base_rows, self.base_means, embeddings, self.center)
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """A state that still lies in the store it was loaded from."""
-
-    path: str
-    id: str
-    record: SessionRecord
 
 
 class IncrementalClassifier(ClassifierMixin, BaseEstimator):
@@ -158,11 +113,13 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         method = self._method()
         if not self.base_decay > 0:
             raise ValueError(f"base_decay must be positive; got {self.base_decay!r}")
-        features, labels = map(np.asarray, validate_data(self, _numpy(X), _numpy(y), dtype=[np.float64, np.float32]))
+        features, labels = map(
+            np.asarray, validate_data(self, to_numpy(X), to_numpy(y), dtype=[np.float64, np.float32])
+        )
         check_classification_targets(labels)
         classes, indices = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"a base session needs at least two classes; y holds 1 class, {_show(classes[0])}")
+            raise ValueError(f"a base session needs at least two classes; y holds 1 class, {show(classes[0])}")
         inverse_decay = 1 / (self.base_decay * len(features))
         if len(classes) == 2:  # scikit-learn learns one row w, the two rows are -w/2 and w/2: half its squared norm
             inverse_decay *= 2
@@ -181,7 +138,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         names = tuple(classes.tolist())
         self._start(
             method,
-            _State(
+            ModelState(
                 classes=names,
                 base_count=len(names),
                 with_bias=self.bias,
@@ -195,7 +152,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 memory_features=kept,
                 memory_labels=kept_labels,
                 embeddings=self._embeddings(method, embeddings, names, None),
-                record=_record("base", names, len(features), 0, began),
+                record=make_record("base", names, len(features), 0, began),
             ),
             width=features.shape[1],
         )
@@ -222,8 +179,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         began = time.perf_counter()
         model = cls(**parameters)
         method = model._method()
-        rows = model._tensor(_finite(_numpy(weights), "weights"))
-        names = tuple(_plain_label(name) for name in class_names)
+        rows = model._tensor(finite(to_numpy(weights), "weights"))
+        names = tuple(plain_label(name) for name in class_names)
         if rows.ndim != 2 or len(rows) != len(names):
             raise ValueError(
                 f"weights must be (classes, d) for {len(names)} class names; got shape {tuple(rows.shape)}"
@@ -231,12 +188,12 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         if len(names) < 2:
             raise ValueError(f"a base session needs at least two classes; got {len(names)}")
         for name in names:
-            _check_kind(name, names[0])
+            check_kind(name, names[0])
         if len(set(names)) < len(names):
-            raise ValueError("class names must differ; " + _show(Counter(names).most_common(1)[0][0]) + " repeats")
+            raise ValueError("class names must differ; " + show(Counter(names).most_common(1)[0][0]) + " repeats")
         width = rows.shape[1]
         if bias is not None:
-            column = model._tensor(_finite(_numpy(bias), "bias"))
+            column = model._tensor(finite(to_numpy(bias), "bias"))
             if column.shape != (len(names),):
                 raise ValueError(
                     f"bias must have one number for each of {len(names)} classes; got {tuple(column.shape)}"
@@ -244,7 +201,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             rows = torch.cat([rows, column[:, None]], dim=1)
         base_means = None
         if means is not None:
-            base_means = model._tensor(_finite(_numpy(means), "means"))
+            base_means = model._tensor(finite(to_numpy(means), "means"))
             if base_means.shape != (len(names), width):
                 raise ValueError(
                     f"means must have the weights' shape {(len(names), width)}; got {tuple(base_means.shape)}"
@@ -252,7 +209,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             base_means = model._augment(base_means, bias is not None)
         model._start(
             method,
-            _State(
+            ModelState(
                 classes=names,
                 base_count=len(names),
                 with_bias=bias is not None,
@@ -266,7 +223,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 memory_features=rows[:0],
                 memory_labels=torch.zeros(0, dtype=torch.int64),
                 embeddings=model._embeddings(method, embeddings, names, None),
-                record=_record("base", names, 0, 0, began),
+                record=make_record("base", names, 0, 0, began),
             ),
             width=width,
         )
@@ -294,7 +251,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 learned = ("base", "add_classes", "rename_class")
                 born = max(i for i, s in enumerate(self.sessions_) if s.kind in learned and name in s.classes)
                 raise ValueError(
-                    f"class {_show(name)} was already learned in session {born}; add_classes takes new classes only "
+                    f"class {show(name)} was already learned in session {born}; add_classes takes new classes only "
                     "(add_examples takes more of a known one)"
                 )
         if embeddings is not None and state.embeddings is None:
@@ -321,7 +278,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 embeddings=None
                 if state.embeddings is None or vectors is None
                 else torch.cat([state.embeddings, vectors]),
-                record=_record("add_classes", names, len(features), steps, began),
+                record=make_record("add_classes", names, len(features), steps, began),
             )
         )
         return self
@@ -339,7 +296,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         for name in names:
             if name not in state.classes:
                 raise ValueError(
-                    f"class {_show(name)} is not known; add_examples takes known classes only (add_classes)"
+                    f"class {show(name)} is not known; add_examples takes known classes only (add_classes)"
                 )
         place = {name: state.classes.index(name) for name in names}
         learning = tuple(sorted(place.values()))
@@ -349,7 +306,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         added = torch.bincount(targets, minlength=len(state.classes))
         counts = state.counts + added
         share = added[chosen].double() / torch.where(state.counts[chosen] > 0, counts[chosen], 2 * added[chosen])
-        means = self._means_of(state, chosen)
+        means = state.means_of(chosen)
         new_means = class_means(X_rows, targets, learning)
         weight = share[:, None].to(means)
         means = torch.where(means.isnan(), new_means, means + weight * (new_means - means))
@@ -366,7 +323,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 novel_references=references,
                 novel_means=novel_means,
                 counts=counts,
-                record=_record("add_examples", names, len(features), steps, began),
+                record=make_record("add_examples", names, len(features), steps, began),
             )
         )
         return self
@@ -376,12 +333,12 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         began = time.perf_counter()
         state, _ = self._now()
         index = self._index(state, old)
-        new = _plain_label(new)
+        new = plain_label(new)
         if new in state.classes:
-            raise ValueError(f"class {_show(new)} exists already; two classes cannot share a name")
-        _check_kind(new, state.classes[0])
+            raise ValueError(f"class {show(new)} exists already; two classes cannot share a name")
+        check_kind(new, state.classes[0])
         classes = (*state.classes[:index], new, *state.classes[index + 1 :])
-        self._push(replace(state, classes=classes, record=_record("rename_class", (old, new), 0, 0, began)))
+        self._push(replace(state, classes=classes, record=make_record("rename_class", (old, new), 0, 0, began)))
         return self
 
     def remove_class(self, label: Any) -> Self:
@@ -391,7 +348,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         index = self._index(state, label)
         is_base = index < state.base_count
         if is_base and state.base_count <= 2:
-            raise ValueError(f"class {_show(label)} cannot be removed: a model needs at least two base classes")
+            raise ValueError(f"class {show(label)} cannot be removed: a model needs at least two base classes")
         keep = torch.arange(len(state.classes)) != index
         base_keep, novel_keep = keep[: state.base_count], keep[state.base_count :]
         remembered = state.memory_labels != index
@@ -410,7 +367,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 memory_features=state.memory_features[remembered],
                 memory_labels=labels - (labels > index).to(labels),
                 embeddings=None if state.embeddings is None else state.embeddings[keep],
-                record=_record("remove_class", (label,), 0, 0, began),
+                record=make_record("remove_class", (label,), 0, 0, began),
             )
         )
         return self
@@ -428,11 +385,11 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike | Tensor) -> Any:
         """Scores (n, C); for two classes, as scikit-learn has it, the second's lead (n,)."""
         scores = self._scores(X)
-        return _like(X, scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
+        return like(X, scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
 
     def predict_proba(self, X: ArrayLike | Tensor) -> Any:
         """Probabilities (n, C), columns in the order of ``classes_``."""
-        return _like(X, torch.softmax(self._scores(X), dim=1))
+        return like(X, torch.softmax(self._scores(X), dim=1))
 
     def predict(self, X: ArrayLike | Tensor) -> Any:
         """Labels (n,): a tensor for tensors where labels are numbers, else an array."""
@@ -449,12 +406,15 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | Path) -> Path:
         """Write the model, all its sessions included, to the directory ``path``; atomic and without pickle."""
         check_is_fitted(self)
+        parameters = {name: plain_label(value) for name, value in self.get_params(deep=False).items()}
+        if isinstance(self.method, Method):
+            parameters["method"] = spec_of(self.method)
         versions: list[store.Version | str] = []
         for session, entry in enumerate(self._history):
-            if isinstance(entry, _Stored) and Path(entry.path).resolve() == Path(path).resolve():
+            if isinstance(entry, StoredState) and Path(entry.path).resolve() == Path(path).resolve():
                 versions.append(entry.id)
             else:
-                versions.append(self._to_version(self._resolve(entry), self.sessions_[: session + 1]))
+                versions.append(self._resolve(entry).to_version(self.sessions_[: session + 1], parameters))
         last = versions[-1]
         store.write(path, versions, last if isinstance(last, str) else last.id)
         return Path(path)
@@ -471,12 +431,12 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 parameters["beta"] = tuple(parameters["beta"])
             model = cls(**parameters)
             model.n_features_in_ = int(version.meta["n_features_in"])
-            records = _records(version)
+            records = records_of(version)
             earlier = [
-                _Stored(str(Path(path).resolve()), id, record)
+                StoredState(str(Path(path).resolve()), id, record)
                 for id, record in zip(chain[:-1], records[:-1], strict=True)
             ]
-            model._adopt([*earlier, _from_version(version)])
+            model._adopt([*earlier, ModelState.from_version(version)])
         except (KeyError, TypeError, ValueError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
             raise store.StoreError(f"'{path}' is a Subspan store but holds no classifier: {reason}") from error
@@ -502,33 +462,37 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             options |= {"beta_base": base, "beta_novel": novel}
         return create_method(spec, **options)
 
-    def _start(self, method: Method, state: _State, width: int) -> None:
+    def _start(self, method: Method, state: ModelState, width: int) -> None:
         """Take a base session as the model's first state."""
-        _check_needs(method, state)
-        rows = method.base_rows(self._for_method(method, state).base)
+        state.check_needs(method)
+        rows = method.base_rows(state.for_method(method).base)
         if not method.uses_bias and state.with_bias:
             rows = torch.cat([rows, rows.new_zeros(len(rows), 1)], dim=1)
         self.n_features_in_ = width
         self._adopt([replace(state, rows=rows)])
 
-    def _now(self) -> tuple[_State, Method]:
+    def _now(self) -> tuple[ModelState, Method]:
         check_is_fitted(self)
         state, method = self._resolve(self._history[-1]), self._method()
-        _check_needs(method, state)  # the method may be another one than at the base session
+        state.check_needs(method)  # the method may be another one than at the base session
         return state, method
 
-    def _resolve(self, entry: "_State | _Stored") -> _State:
-        return _from_version(store.load_version(entry.path, entry.id)) if isinstance(entry, _Stored) else entry
+    def _resolve(self, entry: "ModelState | StoredState") -> ModelState:
+        return (
+            ModelState.from_version(store.load_version(entry.path, entry.id))
+            if isinstance(entry, StoredState)
+            else entry
+        )
 
-    def _push(self, state: _State) -> None:
+    def _push(self, state: ModelState) -> None:
         self._adopt([*self._history, state])
 
-    def _adopt(self, history: "list[_State | _Stored]") -> None:
+    def _adopt(self, history: "list[ModelState | StoredState]") -> None:
         """Take a history as the model's; its last state is what the model says from now on."""
         state = self._resolve(history[-1])
         self._history = [*history[:-1], state]
         self.classes_ = np.array(state.classes)
-        d = self._width(state)
+        d = state.width
         self.coef_ = state.rows[:, :d].numpy()
         self.intercept_ = state.rows[:, d].numpy() if state.with_bias else np.zeros(len(state.rows), self.coef_.dtype)
 
@@ -540,30 +504,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_history")
 
-    def _width(self, state: _State) -> int:
-        return state.rows.shape[1] - state.with_bias
-
-    def _for_method(self, method: Method, state: _State) -> _State:
-        """The state as the method sees it: without the bias where it takes none."""
-        if method.uses_bias or not state.with_bias:
-            return state
-        d = self._width(state)
-        names = ("rows", "base_rows", "novel_references", "base_means", "novel_means", "center", "memory_features")
-        cut = {n: None if getattr(state, n) is None else getattr(state, n)[..., :d] for n in names}
-        return replace(state, with_bias=False, **cut)
-
-    def _means_of(self, state: _State, classes: Tensor) -> Tensor:
-        """Mean features (K, d) of these classes; NaN where the model has seen none."""
-        means = state.rows.new_full((len(classes), state.rows.shape[1]), torch.nan)
-        is_base = classes < state.base_count
-        if state.base_means is not None:
-            means[is_base] = state.base_means[classes[is_base]]
-        means[~is_base] = state.novel_means[classes[~is_base] - state.base_count]
-        return means
-
     def _learn(
         self,
-        state: _State,
+        state: ModelState,
         method: Method,
         support: Tensor,
         labels: Tensor,
@@ -573,7 +516,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         share: Tensor | None = None,
     ) -> tuple[Tensor, int]:
         """The rows (C, d) after a session, and the steps it took; ``share`` marks a session on known classes."""
-        view = self._for_method(method, state)
+        view = state.for_method(method)
         d = view.rows.shape[1]
         new = share is None
         extra = view.rows.new_zeros(len(learning) if new else 0, d)
@@ -601,9 +544,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: ArrayLike | Tensor) -> Tensor:
         state, method = self._now()
-        checked = validate_data(self, _numpy(X), reset=False, dtype=[np.float64, np.float32])
+        checked = validate_data(self, to_numpy(X), reset=False, dtype=[np.float64, np.float32])
         features = torch.tensor(np.asarray(checked))
-        view = self._for_method(method, state)
+        view = state.for_method(method)
         base = view.base
         if base.center is not None:
             base = replace(base, origin=base.center.to(features))
@@ -612,7 +555,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _session_input(self, X: ArrayLike | Tensor, y: Labels) -> tuple[Tensor, NDArray[Any]]:
         """Features (n, d) and labels (n,) of a session, checked."""
-        features, labels = np.asarray(_numpy(X)), np.asarray(_numpy(y))
+        features, labels = np.asarray(to_numpy(X)), np.asarray(to_numpy(y))
         if features.shape[:1] == (0,):
             raise ValueError("a session needs at least one example; got none")
         if features.ndim != 2 or features.shape[1] != self.n_features_in_:
@@ -623,8 +566,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y must hold one label for each of {len(features)} examples; got shape {labels.shape}")
         if labels.dtype.kind == "O":
             labels = np.array(labels.tolist())
-        _check_kind(labels[0], self.classes_[0])
-        return self._tensor(_finite(features, "X")), labels
+        check_kind(labels[0], self.classes_[0])
+        return self._tensor(finite(features, "X")), labels
 
     def _embeddings(
         self, method: Method, given: Embeddings | None, names: tuple[Any, ...], known: Tensor | None
@@ -641,23 +584,23 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(given, Mapping):
             missing = [name for name in names if name not in given]
             if missing:
-                raise ValueError(f"embeddings lack class {_show(missing[0])}")
-            single = [np.asarray(_numpy(given[name]), np.float64) for name in names]
+                raise ValueError(f"embeddings lack class {show(missing[0])}")
+            single = [np.asarray(to_numpy(given[name]), np.float64) for name in names]
             widths = sorted({vector.size for vector in single})
             if len(widths) > 1:
                 raise ValueError(f"embeddings must have one width; got {' and '.join(map(str, widths))}")
             vectors = np.stack(single)
         else:
-            vectors = np.asarray(_numpy(given), np.float64)
+            vectors = np.asarray(to_numpy(given), np.float64)
         if vectors.ndim != 2 or len(vectors) != len(names):
             raise ValueError(f"embeddings must be ({len(names)}, e), one for each class; got shape {vectors.shape}")
         if known is not None and vectors.shape[1] != known.shape[1]:
             raise ValueError(f"embeddings must have the base classes' width {known.shape[1]}; got {vectors.shape[1]}")
-        return self._tensor(_finite(vectors, "embeddings"))
+        return self._tensor(finite(vectors, "embeddings"))
 
     def _choose_memory(self, features: Tensor, labels: Tensor, groups: Any, session: int) -> tuple[Tensor, Tensor]:
         """``memory`` images of every class, with all their copies, drawn once."""
-        images = np.arange(len(labels)) if groups is None else np.unique(_numpy(groups), return_inverse=True)[1]
+        images = np.arange(len(labels)) if groups is None else np.unique(to_numpy(groups), return_inverse=True)[1]
         if len(images) != len(labels):
             raise ValueError(f"groups must hold one entry for each of {len(labels)} examples; got {len(images)}")
         if self.memory == 0:
@@ -672,9 +615,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         index = torch.as_tensor(np.concatenate(kept))
         return features[index], labels[index]
 
-    def _index(self, state: _State, label: Any) -> int:
+    def _index(self, state: ModelState, label: Any) -> int:
         if label not in state.classes:
-            raise ValueError(f"class {_show(label)} is not known")
+            raise ValueError(f"class {show(label)} is not known")
         return state.classes.index(label)
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
@@ -683,91 +626,6 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _augment(self, features: Tensor, with_bias: bool) -> Tensor:
         return append_one(features) if with_bias else features
-
-    def _to_version(self, state: _State, records: Sequence[SessionRecord]) -> store.Version:
-        arrays = {}
-        for name, value in vars(state).items():
-            if isinstance(value, Tensor) and not (name == "base_rows" and value is state.rows):
-                arrays[name] = value.contiguous().numpy()
-        parameters = {name: _plain_label(value) for name, value in self.get_params(deep=False).items()}
-        if isinstance(self.method, Method):
-            parameters["method"] = spec_of(self.method)
-        meta = {
-            "parameters": parameters,
-            "n_features_in": self.n_features_in_,
-            "classes": list(state.classes),
-            "base_count": state.base_count,
-            "with_bias": state.with_bias,
-            "sessions": [vars(record) for record in records],
-        }
-        return store.make_version(arrays, meta)
-
-
-def _check_needs(method: Method, state: _State) -> None:
-    for need, value in (("embeddings", state.embeddings), ("means", state.base_means)):
-        if need in method.needs and value is None:
-            raise ValueError(f"method '{method.name}' needs {need} of the base classes; pass {need}=...")
-
-
-def _from_version(version: store.Version) -> _State:
-    meta = version.meta
-    tensors: dict[str, Any] = {name: torch.as_tensor(array) for name, array in version.arrays.items()}
-    tensors.setdefault("base_rows", tensors["rows"])
-    for name in ("base_means", "center", "embeddings"):
-        tensors.setdefault(name, None)
-    return _State(
-        classes=tuple(meta["classes"]),
-        base_count=meta["base_count"],
-        with_bias=meta["with_bias"],
-        record=_records(version)[-1],
-        **tensors,
-    )
-
-
-def _records(version: store.Version) -> list[SessionRecord]:
-    """The records of all sessions up to this version."""
-    return [SessionRecord(**{**record, "classes": tuple(record["classes"])}) for record in version.meta["sessions"]]
-
-
-def _record(kind: Any, classes: Sequence[Any], examples: int, steps: int, began: float) -> SessionRecord:
-    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    labels = tuple(_plain_label(label) for label in classes)
-    return SessionRecord(kind, labels, examples, steps, round(time.perf_counter() - began, 3), date)
-
-
-def _numpy(values: Any) -> Any:
-    """An array of a tensor; anything else as it is for scikit-learn to check, lists made arrays."""
-    if isinstance(values, Tensor):
-        return values.detach().cpu().numpy()
-    return np.asarray(values) if isinstance(values, list | tuple) else values
-
-
-def _like(given: Any, values: Tensor) -> Any:
-    return values.to(given.device) if isinstance(given, Tensor) else values.numpy()
-
-
-def _finite(array: Any, name: str) -> NDArray[Any]:
-    array = np.asarray(array)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be numbers; got dtype {array.dtype}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite; it holds NaN or infinity")
-    return array
-
-
-def _plain_label(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def _show(label: Any) -> str:
-    return repr(_plain_label(label))
-
-
-def _check_kind(label: Any, known: Any) -> None:
-    """Labels of one model are all strings, all numbers or all truth values: an array must hold them unchanged."""
-    kinds = [next(k for k in (str, bool, object) if isinstance(_plain_label(item), k)) for item in (label, known)]
-    if kinds[0] is not kinds[1]:
-        raise ValueError(f"labels must be of one kind; the model's are like {_show(known)}, got {_show(label)}")
 
 
 @contextlib.contextmanager

@@ -6,15 +6,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..solve import RowGroup, append_one
+from ..solve import append_one
 from .base import BaseSession, option
 from .registry import register
-from .regularizer import Regularizer
+from .regularizer import LanguageRegularizer
 
 
 @register
 @dataclass(frozen=True)
-class LinearMap(Regularizer):
+class LinearMap(LanguageRegularizer):
     """Linear mapping, Eq. 9 and 10: an affine map L fitted once from base embeddings to base rows.
 
     Both fits minimise the mean squared error over all base weights plus ridge/2 times the map's squared norm, its bias
@@ -28,13 +28,6 @@ class LinearMap(Regularizer):
     ridge: float = option(5e-4, "the map's weight decay")
     fit_steps: int = option(1000, "steps of the gradient descent")
     fit_rate: float = option(1.0, "learning rate of the gradient descent")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"embeddings"})
-
-    def novel_group(self, base: BaseSession, start: Tensor, embeddings: Tensor | None) -> RowGroup:
-        return RowGroup(start, self.targets(base, start, embeddings), "squared", self.gamma)
 
     def targets(self, base: BaseSession, rows: Tensor, embeddings: Tensor | None) -> Tensor:
         assert base.embeddings is not None

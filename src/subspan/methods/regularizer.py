@@ -105,6 +105,18 @@ class Regularizer(Method):
         return noise if start.ndim == 3 else noise[0]
 
 
+@dataclass(frozen=True)
+class LanguageRegularizer(Regularizer):
+    """New rows are pulled to static targets that come from the embeddings of their classes."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"embeddings"})
+
+    def novel_group(self, base: BaseSession, start: Tensor, embeddings: Tensor | None) -> RowGroup:
+        return RowGroup(start, self.targets(base, start, embeddings), "squared", self.gamma)
+
+
 def _in_class_order(solution: Solution, order: Tensor) -> Update:
     rows = torch.empty_like(solution.rows)
     rows[..., order, :] = solution.rows

@@ -5,15 +5,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..solve import RowGroup
 from .base import BaseSession, option
 from .registry import register
-from .regularizer import Regularizer
+from .regularizer import LanguageRegularizer
 
 
 @register
 @dataclass(frozen=True)
-class Semantic(Regularizer):
+class Semantic(LanguageRegularizer):
     """Semantic subspace regularization, Eq. 7 and 8: l_c = sum_j softmax_j(e_j . e_c / tau) eta_j over base j."""
 
     name = "semantic"
@@ -25,13 +24,6 @@ class Semantic(Regularizer):
         super().__post_init__()
         if not self.tau > 0:
             raise ValueError(f"tau must be positive; got {self.tau}")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"embeddings"})
-
-    def novel_group(self, base: BaseSession, start: Tensor, embeddings: Tensor | None) -> RowGroup:
-        return RowGroup(start, self.targets(base, start, embeddings), "squared", self.gamma)
 
     def targets(self, base: BaseSession, rows: Tensor, embeddings: Tensor | None) -> Tensor:
         assert base.embeddings is not None

@@ -1,0 +1,131 @@
+"""What a model knows after a session: an immutable state, its record, and its form in a store."""
+
+import datetime
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from . import store
+from .methods import BaseSession, Method
+from .values import plain_label
+
+
+@dataclass(frozen=True)
+class SessionRecord:
+    """What happened in one session of a model."""
+
+    kind: Literal["base", "add_classes", "add_examples", "rename_class", "remove_class"]
+    classes: tuple[Any, ...]
+    examples: int
+    steps: int
+    seconds: float
+    date: str  # UTC, ISO 8601
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """Everything a model knows after a session. States never change; a session makes a new one."""
+
+    classes: tuple[Any, ...]  # in the order of their rows
+    base_count: int
+    with_bias: bool
+    rows: Tensor  # (C, d): d counts a bias
+    base_rows: Tensor  # (C0, d): after session 0
+    novel_references: Tensor  # (C1, d): each at the end of the session that learned it
+    base_means: Tensor | None  # (C0, d)
+    novel_means: Tensor  # (C1, d)
+    center: Tensor | None  # (d,): mean of the base training features, for good: rows were computed with it
+    counts: Tensor  # (C,): examples seen; 0 where unknown
+    memory_features: Tensor  # (m, d)
+    memory_labels: Tensor  # (m,)
+    embeddings: Tensor | None  # (C, e)
+    record: SessionRecord
+
+    @property
+    def base(self) -> BaseSession:
+        embeddings = None if self.embeddings is None else self.embeddings[: self.base_count]
+        return BaseSession(self.base_rows, self.base_means, embeddings, self.center)
+
+    @property
+    def width(self) -> int:
+        """Width of the features, a bias not counted."""
+        return self.rows.shape[1] - self.with_bias
+
+    def check_needs(self, method: Method) -> None:
+        """Refuse a method that needs what the base session did not give."""
+        for need, value in (("embeddings", self.embeddings), ("means", self.base_means)):
+            if need in method.needs and value is None:
+                raise ValueError(f"method '{method.name}' needs {need} of the base classes; pass {need}=...")
+
+    def for_method(self, method: Method) -> "ModelState":
+        """The state as the method sees it: without the bias where it takes none."""
+        if method.uses_bias or not self.with_bias:
+            return self
+        names = ("rows", "base_rows", "novel_references", "base_means", "novel_means", "center", "memory_features")
+        cut = {n: None if getattr(self, n) is None else getattr(self, n)[..., : self.width] for n in names}
+        return replace(self, with_bias=False, **cut)
+
+    def means_of(self, classes: Tensor) -> Tensor:
+        """Mean features (K, d) of these classes; NaN where the model has seen none."""
+        means = self.rows.new_full((len(classes), self.rows.shape[1]), torch.nan)
+        is_base = classes < self.base_count
+        if self.base_means is not None:
+            means[is_base] = self.base_means[classes[is_base]]
+        means[~is_base] = self.novel_means[classes[~is_base] - self.base_count]
+        return means
+
+    def to_version(self, records: Sequence[SessionRecord], parameters: Mapping[str, Any]) -> store.Version:
+        """This state as a version of a store, with the records of all sessions up to it."""
+        arrays = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor) and not (name == "base_rows" and value is self.rows):
+                arrays[name] = value.contiguous().numpy()
+        meta = {
+            "parameters": dict(parameters),
+            "n_features_in": self.width,
+            "classes": list(self.classes),
+            "base_count": self.base_count,
+            "with_bias": self.with_bias,
+            "sessions": [vars(record) for record in records],
+        }
+        return store.make_version(arrays, meta)
+
+    @classmethod
+    def from_version(cls, version: store.Version) -> "ModelState":
+        """The state that `to_version` made a version of."""
+        meta = version.meta
+        tensors: dict[str, Any] = {name: torch.as_tensor(array) for name, array in version.arrays.items()}
+        tensors.setdefault("base_rows", tensors["rows"])
+        for name in ("base_means", "center", "embeddings"):
+            tensors.setdefault(name, None)
+        return cls(
+            classes=tuple(meta["classes"]),
+            base_count=meta["base_count"],
+            with_bias=meta["with_bias"],
+            record=records_of(version)[-1],
+            **tensors,
+        )
+
+
+@dataclass(frozen=True)
+class StoredState:
+    """A state that still lies in the store it was loaded from."""
+
+    path: str
+    id: str
+    record: SessionRecord
+
+
+def records_of(version: store.Version) -> list[SessionRecord]:
+    """The records of all sessions up to this version."""
+    return [SessionRecord(**{**record, "classes": tuple(record["classes"])}) for record in version.meta["sessions"]]
+
+
+def make_record(kind: Any, classes: Sequence[Any], examples: int, steps: int, began: float) -> SessionRecord:
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    labels = tuple(plain_label(label) for label in classes)
+    return SessionRecord(kind, labels, examples, steps, round(time.perf_counter() - began, 3), date)
