@@ -1,5 +1,6 @@
 """Options made from dataclasses, and the commands from photographs to a feature file."""
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -10,6 +11,7 @@ import typer
 from PIL import Image
 from typer.testing import CliRunner
 
+from subspan import __version__
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.train import register
 from subspan.features import FeatureSet
@@ -117,6 +119,9 @@ def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -
     assert FeatureSet.load(tmp_path / "run.safetensors").base_count == features.base_count == 3
     assert features.base_covariance is not None
     assert features.meta["image_size"] == 24
+    recorded = json.loads((folder / "run.json").read_text())["results"]
+    assert features.meta["session0_validation"] == recorded["validation"]
+    assert features.meta["version"].startswith(__version__)
     result = RUNNER.invoke(app, ["pack", *common, "--run", str(folder), "--out", str(out), "--no-covariance"])
     assert result.exit_code == 0, result.output
     assert FeatureSet.load(out).base_covariance is None

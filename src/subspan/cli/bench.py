@@ -1,10 +1,6 @@
 """``subspan bench``: every method on feature files under the multi-session protocol."""
 
-import datetime
 import json
-import platform
-import shlex
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +14,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, load_all
 from subspan.features import FeatureSet
@@ -152,17 +149,6 @@ def write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(text, "utf-8")
     temporary.replace(path)
-
-
-def run_facts(protocol: MultiSession, device: str, seconds: float) -> dict[str, str]:
-    """What a reader must know to repeat a run."""
-    return {
-        "command": shlex.join(["subspan", *sys.argv[1:]]),
-        "protocol": f"{protocol}",
-        "device": f"{device}: {platform.processor() or platform.machine()}, Python {platform.python_version()}",
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "seconds": f"{seconds:.1f}",
-    }
 
 
 def _methods(

@@ -4,7 +4,6 @@ import dataclasses
 import math
 import os
 import re
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from subspan import __version__
-from subspan.cli.bench import run_facts, session_progress, write_atomically
+from subspan.cli.bench import session_progress, write_atomically
+from subspan.cli.facts import run_facts
 from subspan.cli.inputs import find_all_embeddings, named
 from subspan.features import FeatureFileError, FeatureSet
 from subspan.methods import create_method
@@ -121,7 +120,6 @@ def multi_session(
         "cores": _cores(),
         "protocol on the fixed split": f"{FIXED}",
         "protocol hashes": f"{RANDOM.digest} (random splits), {FIXED.digest} (fixed split)",
-        "version": f"{__version__}, {_commit()}",
         "splits": splits_sentence(seeds),
         "recipe of the base sessions": recipe,
     }
@@ -278,19 +276,3 @@ def _cores() -> str:
     """How many cores there are and how busy: what the seconds mean depends on both."""
     load = f", {os.getloadavg()[0]:.1f} processes at once over the last minute" if hasattr(os, "getloadavg") else ""
     return f"{os.cpu_count()}{load}"
-
-
-def _commit() -> str:
-    """The commit of the checkout this package is run from, if it is one."""
-    try:
-        command = [
-            "git",
-            "-C",
-            str(Path(__file__).parent),
-            "describe",
-            "--always",
-            "--dirty=, with uncommitted changes",
-        ]
-        return "commit " + subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "installed package"

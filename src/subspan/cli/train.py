@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from subspan.backbones import Network
+from subspan.cli.facts import version
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import named
 from subspan.data import SPLITS, ImageSet, Split, SplitRecipe, parse_split, read_images
@@ -17,7 +18,7 @@ from subspan.train.device import find_device
 from subspan.train.extract import Extractor, Viewing
 from subspan.train.pack import Storage, feature_set
 from subspan.train.recipe import RECIPES, Recipe, find_recipe
-from subspan.train.run import export_shards, load_run
+from subspan.train.run import export_shards, load_run, results_of
 from subspan.train.trainer import Job, Outcome, Runtime, train
 
 DataOption = Annotated[Path, typer.Option("--data", help="images: zips or folders of classes, or another known format")]
@@ -173,7 +174,8 @@ def _pack(
     network, settings = load_run(run)
     extractor = _extractor(run, images, device, viewing, network, settings.recipe)
     collected = collect(extractor, images, split, contents)
-    features = named(feature_set(collected, network, images, split, settings, contents, extractor.about))
+    made = {"session0_validation": results_of(run).get("validation"), "version": version(), **extractor.about}
+    features = named(feature_set(collected, network, images, split, settings, contents, made))
     out.parent.mkdir(parents=True, exist_ok=True)
     features.save(out, precision=storage.on_disk)
     accuracy, size = features.meta["session0_test"], out.stat().st_size / 1e6

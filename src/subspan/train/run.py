@@ -105,6 +105,12 @@ def export_shards(folder: Path, out: Path, stem: str) -> list[Path]:
     return write_shards(out, stem, tensors, meta)
 
 
+def results_of(path: Path) -> dict[str, Any]:
+    """What a finished run measured (validation and test accuracy, seconds); nothing where that is not recorded."""
+    file = path / SETTINGS
+    return json.loads(file.read_text("utf-8")).get("results", {}) if file.is_file() else {}
+
+
 def load_run(path: Path) -> tuple[Network, RunSettings]:
     """The trained network of a run folder, a weights file or a folder of shards; on the CPU, in evaluation mode."""
     whole = path / WEIGHTS if path.is_dir() else path

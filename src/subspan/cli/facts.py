@@ -1,0 +1,33 @@
+"""What a reader must know to repeat a run, stamped on reports and feature files."""
+
+import datetime
+import platform
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from subspan import __version__
+from subspan.protocols.multi_session import MultiSession
+
+
+def run_facts(protocol: MultiSession, device: str, seconds: float) -> dict[str, str]:
+    """What a reader must know to repeat a run."""
+    return {
+        "command": shlex.join(["subspan", *sys.argv[1:]]),
+        "protocol": f"{protocol}",
+        "device": f"{device}: {platform.processor() or platform.machine()}, Python {platform.python_version()}",
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "seconds": f"{seconds:.1f}",
+        "version": version(),
+    }
+
+
+def version() -> str:
+    """The version of Subspan, and the commit of the checkout it is run from, if it is one."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=, with uncommitted changes"]
+    try:
+        commit = "commit " + subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        commit = "installed package"
+    return f"{__version__}, {commit}"
