@@ -12,12 +12,13 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from made_up_features import BASE_COUNT, WIDTH, made_up_arrays
 
 from subspan.cli import main
 from subspan.features import FeatureSet
 from subspan.methods import list_methods, method_options
 
-C0, C1, D = 11, 6, 16
+C0, C1, D = BASE_COUNT, 6, WIDTH
 
 
 @pytest.fixture
@@ -37,23 +38,11 @@ def subspan(monkeypatch, capsys):
 
 def write_features(path, seed=0, *, without=(), classes=C1, **extra):
     """A small split: 11 base classes, novel ones in sessions of 3, word vectors inside."""
-    rng = np.random.default_rng(seed)
-    centers = rng.normal(size=(C0 + classes, D))
-
-    def around(part, *shape):
-        return part.reshape(len(part), *(1,) * len(shape), D) + 0.8 * rng.normal(size=(len(part), *shape, D))
-
-    arrays = {
-        "base_weight": centers[:C0],
-        "base_mean": centers[:C0],
-        "base_memory": around(centers[:C0]),
-        "base_test": around(centers[:C0], 4),
-        "novel_test": around(centers[C0:], 4),
-        "novel_support": around(centers[C0:], 5, 2),
+    arrays = made_up_arrays(seed, classes, support_images=5) | {
         "base_names": [f"base {i}" for i in range(C0)],
         "novel_names": [f"novel {i}" for i in range(classes)],
-        "embedding.words": rng.normal(size=(C0 + classes, 4)),
-    } | extra
+        **extra,
+    }
     np.savez(path, **{name: array for name, array in arrays.items() if name not in without})
     return path
 

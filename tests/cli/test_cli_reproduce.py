@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from made_up_features import BASE_COUNT, made_up_arrays
 
 from subspan.cli import main, reproduce
 from subspan.features import FeatureSet
@@ -15,7 +16,7 @@ from subspan.methods import regularizer
 from subspan.protocols.multi_session import MultiSession
 from subspan.solve import sgd
 
-C0, C1, D = 11, 16, 16  # eight sessions of two ways
+C0, C1 = BASE_COUNT, 16  # eight sessions of two ways
 
 
 @pytest.fixture(scope="module")
@@ -42,22 +43,7 @@ def subspan(tmp_path_factory):
 
 
 def write_split(folder, name, seed, *, novel=C1, **meta):
-    rng = np.random.default_rng(seed)
-    centers = rng.normal(size=(C0 + novel, D))
-
-    def around(part, *shape):
-        return part.reshape(len(part), *(1,) * len(shape), D) + 0.8 * rng.normal(size=(len(part), *shape, D))
-
-    arrays = {
-        "base_weight": centers[:C0],
-        "base_mean": centers[:C0],
-        "base_memory": around(centers[:C0]),
-        "base_test": around(centers[:C0], 4),
-        "novel_test": around(centers[C0:], 4),
-        "novel_support": around(centers[C0:], 3, 2),
-        "embedding.words": rng.normal(size=(C0 + novel, 4)),
-        "meta": meta,
-    }
+    arrays = made_up_arrays(seed, novel, support_images=3) | {"meta": meta}
     return FeatureSet.from_arrays(arrays).save(folder / f"{name}.safetensors")
 
 
