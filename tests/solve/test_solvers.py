@@ -331,3 +331,12 @@ def test_errors_state_rule_and_value():
         RowGroup(row, strength=-1.0)
     with pytest.raises(ValueError, match="penalty must be one of none, norm, squared; got 'l1'"):
         RowGroup(row, penalty="l1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_loss_is_right_where_probabilities_underflow(dtype):
+    features = torch.eye(2, dtype=dtype)
+    rows = torch.tensor([[5000.0, 0.0], [0.0, 3.0]], dtype=dtype)
+    problem = Problem(features, torch.tensor([1, 1]), torch.tensor([0.5, 0.5], dtype=dtype), [RowGroup(rows)])
+    loss = sgd(problem, SgdOptions(max_steps=1)).loss  # by hand: 5000 for the first example, log(1 + e^-3) for the other
+    assert float(loss) == pytest.approx((5000 + np.log1p(np.exp(-3.0))) / 2, rel=1e-6)

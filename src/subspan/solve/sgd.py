@@ -58,7 +58,7 @@ def _descend(
     result_loss = span.weight_decay.new_full((batch,), torch.inf)
     rate = torch.as_tensor(options.learning_rate, dtype=result_loss.dtype, device=device).expand(batch)
     loop = _Loop(span, options, torch.arange(batch, device=device), rate.clone())
-    sync_every = SYNC_EVERY if device.type == "cuda" else 1
+    sync_every, shrink_at = (SYNC_EVERY, 0.5) if device.type == "cuda" else (1, 0.9)
     for step in range(1, options.max_steps + 1):
         loop.step()
         if progress is not None:
@@ -67,7 +67,7 @@ def _descend(
             running = int(loop.running.sum())
             if running == 0:
                 break
-            if 2 * running <= len(loop.running):  # half of the problems have stopped: go on with the others alone
+            if running <= shrink_at * len(loop.running):  # many problems have stopped: go on with the others alone
                 loop.write_to(result, result_steps, result_loss)
                 loop = loop.shrunk()
     loop.write_to(result, result_steps, result_loss)
@@ -134,7 +134,7 @@ def _gradient_step(
 ) -> Tensor:
     """One step of SGD in place; returns the loss (E,) before it. A rate of 0 leaves a problem where it is."""
     scalar, duals = span.duals(x, buffers)
-    change = span.inner(x, x, scalar, duals).clamp_min_(0)  # squared norms by part (E, parts)
+    change = span.square(x, scalar, duals).clamp_min_(0)  # squared norms by part (E, parts)
     cross_entropy, gradient = cross_entropy_and_gradient(span, span.logits(duals, out=buffers.logits), buffers)
     norm = change.sqrt()
     penalty = torch.where(span.is_norm, norm, change) * span.strength
@@ -160,12 +160,24 @@ def _pick(indices: Tensor, tensor: Tensor) -> Tensor:
 
 def cross_entropy_and_gradient(span: Span, logits: Tensor, out: Buffers | None = None) -> tuple[Tensor, Tensor]:
     """The weighted cross-entropy (E,) and its gradient by the logits (E, C, n)."""
-    log_probability = torch.log_softmax(logits, dim=1, out=None if out is None else out.probability)
     labels = span.labels[:, None]
-    cross_entropy = -(log_probability.gather(1, labels)[:, 0] * span.sample_weight).sum(-1)
-    gradient = log_probability.exp_().mul_(span.sample_weight[:, None])
+    probability = torch.softmax(logits, dim=1, out=None if out is None else out.probability)
+    surprise = _surprise(logits, probability, labels)
+    gradient = probability.mul_(span.sample_weight[:, None])
     gradient.scatter_add_(1, labels, -span.sample_weight[:, None])
+    cross_entropy = (surprise * span.sample_weight).sum(-1)
     return cross_entropy, gradient
+
+
+def _surprise(logits: Tensor, probability: Tensor, labels: Tensor) -> Tensor:
+    """Minus the logarithm of the labels' probabilities (E, n); where these are no numbers any more, by the logits."""
+    of_label = probability.gather(1, labels)[:, 0]
+    tiny = torch.finfo(of_label.dtype).tiny
+    if not (of_label.is_cuda or bool((of_label < tiny).any())):  # a GPU is not asked within a step
+        return -of_label.log()
+    top, top_class = logits.max(1, keepdim=True)
+    of_top = probability.gather(1, top_class)
+    return torch.where(of_label < tiny, (top - logits.gather(1, labels) - of_top.log())[:, 0], -of_label.log())
 
 
 def pull_strength(span: Span, norm: Tensor) -> Tensor:

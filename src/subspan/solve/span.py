@@ -87,16 +87,12 @@ class Component:
 
     def spread(self, numbers: Tensor) -> Tensor:
         """Numbers per part (E, parts) as numbers per row (E, rows, 1)."""
-        return numbers[:, self.part_of_row, None]
+        return numbers[..., None] if numbers.shape[-1] == 1 else numbers.index_select(1, self.part_of_row)[..., None]
 
-    def dot(self, first: Tensor, second: Tensor) -> Tensor:
-        """Inner products by part (E, parts) of two arrays (E, rows, k)."""
-        products, row = [], 0
-        for count in self.counts:
-            a, b = (t[:, row : row + count].flatten(1) for t in (first, second))
-            products.append((a[:, None] @ b[..., None])[:, 0])
-            row += count
-        return products[0] if len(products) == 1 else torch.cat(products, dim=-1)
+    def dot(self, first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor:
+        """Inner products by part (E, parts) of two arrays (E, rows, k); ``out`` takes their products."""
+        by_row = torch.mul(first, second, out=out).sum(-1)
+        return torch.stack([rows.sum(-1) for rows in by_row.split(self.counts, dim=-1)], dim=-1)
 
     def scalar_dual(self, delta: Tensor, reference: Tensor, out: Tensor | None = None) -> Tensor:
         of_reference = torch.mul(self.spread(reference), self.reference_dual, out=out)
@@ -177,15 +173,26 @@ class Span:
 
     def inner(self, x: Coordinates, y: Coordinates, y_scalar: list[Tensor], y_duals: list[Tensor]) -> Tensor:
         """Inner products by part (E, parts) of two weight-space vectors, the second given with its duals."""
-        products = x.delta * (y.delta * self.delta_delta + y.reference * self.delta_reference) + x.reference * (
-            y.delta * self.delta_reference + y.reference * self.reference_reference
-        )
         cross = []
         for i, component in enumerate(self.components):
             span = slice(*component.parts)
             x_scalar = y_scalar[i] if x is y else component.scalar_dual(x.delta[:, span], x.reference[:, span])
             cross.append(component.dot(x.frame[i], y_duals[i]) + component.dot(x_scalar, y.frame[i]))
-        return products + torch.cat(cross, dim=-1)
+        return self._scalar_products(x, y) + torch.cat(cross, dim=-1)
+
+    def square(self, x: Coordinates, scalar: list[Tensor], duals: list[Tensor]) -> Tensor:
+        """Squared norms by part (E, parts) of a vector given with its duals; ``scalar`` is used up."""
+        cross = [
+            component.dot(x.frame[i], scalar[i].add_(duals[i]), out=scalar[i])
+            for i, component in enumerate(self.components)
+        ]
+        return self._scalar_products(x, x) + torch.cat(cross, dim=-1)
+
+    def _scalar_products(self, x: Coordinates, y: Coordinates) -> Tensor:
+        """Inner products by part (E, parts) of what the scalars of two vectors multiply."""
+        return x.delta * (y.delta * self.delta_delta + y.reference * self.delta_reference) + x.reference * (
+            y.delta * self.delta_reference + y.reference * self.reference_reference
+        )
 
     def reference_inner(self, x: Coordinates) -> Tensor:
         """Inner products by part (E, parts) of the references with x."""
