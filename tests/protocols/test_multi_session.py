@@ -7,8 +7,10 @@ import pytest
 
 from subspan.features import FeatureSet
 from subspan.methods import create_method
-from subspan.protocols.fan_out import Job, run_jobs
-from subspan.protocols.multi_session import MultiSession, ProtocolError
+from subspan.protocols.fan_out import Placement
+from subspan.protocols.inputs import ProtocolError
+from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.multi_session_runs import Job, run_jobs
 
 C0, C1, D = 11, 7, 16  # 7 novel classes by threes: sessions of 3, 3 and 1
 
@@ -229,9 +231,11 @@ def test_files_and_processes_change_nothing():
     protocol = replace(PROTOCOL, draws=2)
     jobs = [Job(create_method(m), True, (0, 1)) for m in ("imprint", "subspace:max_steps=20,old_penalty=squared")]
     ticks = []
-    here = run_jobs(protocol, splits, jobs, workers=1, on_session=lambda: ticks.append(1), keep_predictions=True)
+    here = run_jobs(
+        protocol, splits, jobs, Placement(workers=1), on_session=lambda: ticks.append(1), keep_predictions=True
+    )
     assert len(ticks) == 2 * 3
-    there = run_jobs(protocol, splits, jobs, workers=2, keep_predictions=True)
+    there = run_jobs(protocol, splits, jobs, Placement(workers=2), keep_predictions=True)
     for job, one, other in zip(jobs, here, there, strict=True):
         alone = [protocol.run(f, job.method, memory=True, keep_predictions=True) for f, _ in splits]
         for found in (one, other):
@@ -252,6 +256,8 @@ def test_warnings_become_notes():
         base_test=np.ones((2, 1, D)),
         **{"embedding.names": np.ones((2 + C1, 5))},
     )
-    (result,) = run_jobs(PROTOCOL, [(small, None)], [Job(create_method("subspace:max_steps=2"), False)], workers=1)
+    (result,) = run_jobs(
+        PROTOCOL, [(small, None)], [Job(create_method("subspace:max_steps=2"), False)], Placement(workers=1)
+    )
     assert len(result.notes) == 1, "the same warning of every session is said once"
     assert "the 2 base rows span only 2 of 16 feature dimensions" in result.notes[0]

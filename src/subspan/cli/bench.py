@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-import torch
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
@@ -20,8 +19,10 @@ from subspan.cli.inputs import find_all_embeddings, load_all
 from subspan.features import FeatureSet
 from subspan.methods import Method, create_method, list_methods
 from subspan.methods.regularizer import Regularizer
-from subspan.protocols.fan_out import Job, run_jobs
-from subspan.protocols.multi_session import MultiSession, ProtocolError, missing_for
+from subspan.protocols.fan_out import Placement
+from subspan.protocols.inputs import ProtocolError, missing_for
+from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.multi_session_runs import Job, run_jobs
 from subspan.protocols.results import MethodResult
 from subspan.report.html import write_report
 from subspan.report.json_format import to_json
@@ -44,7 +45,7 @@ def register(app: typer.Typer) -> None:
     app.command(help=EXAMPLE)(bench)
 
 
-@with_flags(protocol=MultiSession)
+@with_flags(protocol=MultiSession, placement=Placement)
 def bench(
     files: Annotated[
         list[Path] | None,
@@ -70,14 +71,11 @@ def bench(
     json_path: Annotated[Path | None, typer.Option("--json", help="Write the results as JSON.")] = None,
     predictions: Annotated[Path | None, typer.Option(help="Write every prediction as CSV (.gz to compress).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report with figures into this directory.")] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    workers: Annotated[int | None, typer.Option(help="Processes; default one per core.")] = None,
     *,
     protocol: Values,
+    placement: Values,
 ) -> None:
-    setup = MultiSession(**protocol)
-    if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
-        raise ProtocolError(f"device must be cpu, or cuda where there is a GPU; got '{device}'")
+    setup, place = MultiSession(**protocol), Placement(**placement)
     chosen = {"old_penalty": old_penalty, "solver": solver, "start": start}
     regularizer_options = {name: value for name, value in chosen.items() if value is not None}
     sets = load_all(files or [])
@@ -97,8 +95,7 @@ def bench(
             setup,
             splits,
             jobs,
-            device=device,
-            workers=workers,
+            place,
             on_session=lambda: bar.advance(task),
             keep_predictions=predictions is not None,
         )
@@ -112,7 +109,7 @@ def bench(
     if json_path is not None:
         write_atomically(json_path, json.dumps(to_json(results), indent=1) + "\n")
     if report is not None:
-        facts = run_facts(setup, device, seconds)
+        facts = run_facts(setup, place.device, seconds)
         page = write_report(report, results, title="Subspan: multi-session benchmark", facts=facts)
         typer.echo(f"Report: {page}")
 

@@ -15,11 +15,13 @@ from rich.console import Console
 
 from subspan.cli.bench import session_progress, write_atomically
 from subspan.cli.facts import run_facts
+from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, named
 from subspan.features import FeatureFileError, FeatureSet
 from subspan.methods import create_method
-from subspan.protocols.fan_out import Job, run_jobs
+from subspan.protocols.fan_out import Placement
 from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.multi_session_runs import Job, run_jobs
 from subspan.protocols.results import MethodResult
 from subspan.report.figures import ReportFigure, curve_figures, heatmap_figures, weight_space_figures
 from subspan.report.html import write_page
@@ -81,6 +83,7 @@ class Inventory:
 
 
 @app.command("multi-session", help=EXAMPLE)
+@with_flags(placement=Placement)
 def multi_session(
     report: Annotated[Path | None, typer.Option(help="Write all tables, figures and an HTML page here.")] = None,
     features: Annotated[
@@ -89,8 +92,10 @@ def multi_session(
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write all tables as one markdown file.")] = None,
     recipe: Annotated[str, typer.Option(help="Whose random splits to take: the first part of the name.")] = "paper",
-    workers: Annotated[int | None, typer.Option(help="Processes; default one per core.")] = None,
+    *,
+    placement: Values,
 ) -> None:
+    place = Placement(**placement)
     folder = find_folder(features, Path.cwd())
     inventory = take_inventory(folder)
     seeds = sorted(inventory.random.get(recipe, {}))
@@ -105,7 +110,7 @@ def multi_session(
         console.print(sentence, soft_wrap=True)
     chosen = [inventory.random[recipe][seed] for seed in seeds]
     splits = [load_split(path, f"random:{seed}") for path, seed in zip(chosen, seeds, strict=True)]
-    on_random, in_detail, on_fixed = _run_all(splits, inventory, console, workers)
+    on_random, in_detail, on_fixed = _run_all(splits, inventory, console, place)
     results = [result for result in on_random if result.method in METHODS]
     trained = trained_networks(inventory, dict(zip(chosen, splits, strict=True)))
     tables = [
@@ -116,7 +121,7 @@ def multi_session(
     missing = what_is_missing(inventory, trained, recipe)
     far = differences_table(tables)
     facts = {
-        **run_facts(RANDOM, "cpu", time.perf_counter() - began),
+        **run_facts(RANDOM, place.device, time.perf_counter() - began),
         "cores": _cores(),
         "protocol on the fixed split": f"{FIXED}",
         "protocol hashes": f"{RANDOM.digest} (random splits), {FIXED.digest} (fixed split)",
@@ -225,7 +230,7 @@ def what_is_missing(inventory: Inventory, trained: Sequence[TrainedNetwork], rec
 
 
 def _run_all(
-    splits: list[FeatureSet], inventory: Inventory, console: Console, workers: int | None
+    splits: list[FeatureSet], inventory: Inventory, console: Console, place: Placement
 ) -> tuple[list[MethodResult], list[MethodResult], dict[str, list[MethodResult]]]:
     """Results over the random splits, those of the first split with their confusions, and those of each fixed file."""
     pairs = list(zip(splits, find_all_embeddings(splits, None), strict=True))
@@ -247,8 +252,8 @@ def _run_all(
         def advance() -> None:
             bar.advance(task)
 
-        on_random = run_jobs(RANDOM, pairs, jobs + detail, workers=workers, on_session=advance)
-        on_fixed = run_jobs(FIXED, fixed_pairs, fixed_jobs, workers=workers, on_session=advance) if fixed else []
+        on_random = run_jobs(RANDOM, pairs, jobs + detail, place, on_session=advance)
+        on_fixed = run_jobs(FIXED, fixed_pairs, fixed_jobs, place, on_session=advance) if fixed else []
         bar.update(task, completed=total)
     in_detail = on_random[len(jobs) :] or on_random
     by_recipe = {recipe: on_fixed[number * len(both) : (number + 1) * len(both)] for number, recipe in enumerate(fixed)}

@@ -1,120 +1,136 @@
-"""Many runs of a protocol over the cores of one machine, each in a process of its own, with progress."""
+"""Many pieces of work that have nothing to do with one another: over the cores of a machine, or over a Ray cluster.
+
+A piece of work is a call ``work(shared, item, tick)`` of a function of some module: ``shared`` goes to every process
+once, ``tick()`` says that a part of the item is done. Results do not depend on where the pieces run.
+"""
 
 import multiprocessing
 import os
 import queue
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from ..features import FeatureSet
-from ..methods import Method
-from .multi_session import MultiSession, ProtocolError
-from .results import MethodResult
+from .inputs import ProtocolError
 
-Split = tuple[FeatureSet, NDArray | None]  # features of a file, embeddings of its classes
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Tick = Callable[[], object]
+Work = Callable[[Any, Any, Tick], Any]
+
+POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Job:
-    """One method under one memory setting, on feature files of one shape."""
+class Placement:
+    """Where work runs."""
 
-    method: Method
-    memory: bool
-    splits: tuple[int, ...] = (0,)
+    device: str = field(default="cpu", metadata={"help": "cpu or cuda"})
+    workers: int | None = field(default=None, metadata={"help": "processes; default one per core, one on a GPU"})
+    ray: bool = field(
+        default=False,
+        metadata={"help": "fan out over a Ray cluster (RAY_ADDRESS, else the one running here, else a new one)"},
+    )
+
+    def __post_init__(self) -> None:
+        cuda = self.device.startswith("cuda")
+        # Whether there is a GPU is a question to the machines of a cluster, not to this one.
+        if self.device != "cpu" and not (cuda and (self.ray or torch.cuda.is_available())):
+            raise ProtocolError(f"device must be cpu, or cuda where there is a GPU; got '{self.device}'")
+        if self.workers is not None and self.workers < 1:
+            raise ProtocolError(f"workers must be at least 1; got {self.workers}")
 
 
-def run_jobs(
-    protocol: MultiSession,
-    splits: Sequence[Split],
-    jobs: Sequence[Job],
+def nothing(*_: object) -> None:
+    """What is called where nobody listens."""
+
+
+def fan_out(
+    work: Callable[[Any, Item, Tick], Result],
+    shared: Any,
+    items: Sequence[Item],
+    placement: Placement,
     *,
-    device: str = "cpu",
-    workers: int | None = None,
-    on_session: Callable[[], object] = lambda: None,
-    keep_predictions: bool = False,
-) -> list[MethodResult]:
-    """One result per job, in their order: the draws of all its files.
+    cost: Callable[[Item], Any] | None = None,
+    on_tick: Tick = nothing,
+    on_result: Callable[[int, Result], object] = nothing,
+) -> list[Result]:
+    """One result per item, in their order.
 
     Parameters
     ----------
-    splits : features of each file with the embeddings of its classes.
-    workers : processes; by default one per core on a CPU, and none beside this one on a GPU.
-    on_session : called whenever a session of some job is done.
+    work : a function at the top of a module.
+    cost : items of a higher cost start first: long ones leave no core idle at the end.
+    on_tick : called whenever a part of an item is done.
+    on_result : called here with number and result of an item as soon as it is done, each item once.
     """
-    workers = min(workers or (1 if device != "cpu" else os.cpu_count() or 1), len(jobs))
-    arguments = (protocol, device, keep_predictions)
-    if workers <= 1:
-        return [_run(job, splits, arguments, lambda _: on_session()) for job in jobs]
-    context = multiprocessing.get_context("spawn")
-    ticks = context.Queue()
-    # Long jobs first: they leave no core idle at the end.
-    order = sorted(range(len(jobs)), key=lambda i: (jobs[i].memory, hasattr(jobs[i].method, "solver")), reverse=True)
-    with ProcessPoolExecutor(workers, context, _start_worker, (ticks, list(splits), arguments)) as pool:
-        futures = {i: pool.submit(_run_in_worker, jobs[i]) for i in order}
-        while not all(future.done() for future in futures.values()):
-            if any(future.done() and future.exception() for future in futures.values()):
-                pool.shutdown(cancel_futures=True)
-                break
-            try:
-                ticks.get(timeout=0.2)
-                on_session()
-            except queue.Empty:
-                continue
-        return [futures[i].result() for i in range(len(jobs))]
+    order = list(range(len(items)))
+    if cost is not None:
+        order.sort(key=lambda i: cost(items[i]), reverse=True)
+    if placement.ray:
+        from .ray_cluster import run_on_ray
+
+        return run_on_ray(work, shared, items, order, gpu=placement.device != "cpu", listeners=(on_tick, on_result))
+    default = 1 if placement.device != "cpu" else os.cpu_count() or 1
+    workers = min(placement.workers or default, len(items))
+    if workers > 1:
+        return _run_in_pool(work, shared, items, order, workers, on_tick, on_result)
+    results: dict[int, Result] = {}
+    for i in order:
+        results[i] = work(shared, items[i], on_tick)
+        on_result(i, results[i])
+    return [results[i] for i in range(len(items))]
 
 
-def _merge(results: Sequence[MethodResult]) -> MethodResult:
-    """The results of one method on several files as one, with the draws of all and the number of each draw's file."""
-    first = results[0]
-    if len(results) == 1:
-        return first
-    stacked = ("base", "novel", "steps", "novel_at_birth", "novel_at_end")
-    predictions = None
-    if first.predictions is not None:
-        labels = [np.asarray(r.query_labels) for r in results]
-        if any(not np.array_equal(one, labels[0]) for one in labels):
-            raise ProtocolError("predictions of several files need the same number of test items of each class in all")
-        predictions = tuple(np.concatenate(p) for p in zip(*(r.predictions or () for r in results), strict=True))
-    return replace(
-        first,
-        **{name: np.concatenate([getattr(r, name) for r in results]) for name in stacked},
-        splits=np.concatenate([np.full(len(r.base), i) for i, r in enumerate(results)]),
-        seconds=sum(r.seconds for r in results),
-        confusion=None,  # classes differ from file to file
-        final_rows=None,
-        predictions=predictions,
-    )
-
-
-_worker: dict = {}
-
-
-def _start_worker(ticks, splits, arguments) -> None:
-    torch.set_num_threads(1)
-    _worker.update(ticks=ticks, splits=splits, arguments=arguments)
-
-
-def _run_in_worker(job: Job) -> MethodResult:
-    return _run(job, _worker["splits"], _worker["arguments"], _worker["ticks"].put)
-
-
-def _run(job: Job, splits: Sequence[Split], arguments: tuple, on_session: Callable[[int], object]) -> MethodResult:
-    protocol, device, keep_predictions = arguments
+def with_notes(call: Callable[[], Result]) -> tuple[Result, tuple[str, ...]]:
+    """The result of a call, and what it warned of, each sentence once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        results = protocol.run_together(
-            [splits[i] for i in job.splits],
-            job.method,
-            memory=job.memory,
-            device=device,
-            on_session=on_session,
-            keep_predictions=keep_predictions,
-        )
-    notes = tuple(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)))
-    return replace(_merge(results), notes=notes)
+        result = call()
+    return result, tuple(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)))
+
+
+def _run_in_pool(
+    work: Work,
+    shared: Any,
+    items: Sequence[Any],
+    order: Sequence[int],
+    workers: int,
+    on_tick: Tick,
+    on_result: Callable[[int, Any], object],
+) -> list[Any]:
+    context = multiprocessing.get_context("spawn")
+    ticks = context.Queue()
+    waiting: dict[int, Future] = {}
+    results: dict[int, Any] = {}
+    with ProcessPoolExecutor(workers, context, _start_worker, (ticks, work, shared)) as pool:
+        waiting = {i: pool.submit(_run_in_worker, items[i]) for i in order}
+        while waiting:
+            for i in [i for i, future in waiting.items() if future.done()]:
+                future = waiting.pop(i)
+                if future.exception() is not None:
+                    pool.shutdown(cancel_futures=True)
+                results[i] = future.result()
+                on_result(i, results[i])
+            try:
+                ticks.get(timeout=POLL_SECONDS)
+                on_tick()
+            except queue.Empty:
+                continue
+    return [results[i] for i in range(len(items))]
+
+
+_worker: dict[str, Any] = {}
+
+
+def _start_worker(ticks: Any, work: Work, shared: Any) -> None:
+    torch.set_num_threads(1)
+    _worker.update(ticks=ticks, work=work, shared=shared)
+
+
+def _run_in_worker(item: Any) -> Any:
+    return _worker["work"](_worker["shared"], item, lambda: _worker["ticks"].put(1))

@@ -1,10 +1,8 @@
 """The multi-session protocol: base classes, then session after session of novel ones, measured on all classes seen."""
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -16,12 +14,8 @@ from ..features import FeatureSet
 from ..methods import BaseSession, Head, Memory, Method, Session, Update, spec_of
 from ..methods.base import class_means
 from ..metrics import confusion_counts
-from ..solve import append_one
+from .inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
 from .results import MethodResult, WeightSpace
-
-
-class ProtocolError(ValueError):
-    """A protocol cannot run on this file with this method; the message says which rule is broken."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +36,7 @@ class MultiSession:
     @property
     def digest(self) -> str:
         """A short hash of all settings, stamped on every result."""
-        text = json.dumps({"protocol": "multi-session", **asdict(self)}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return digest_of("multi-session", self)
 
     def run(
         self,
@@ -110,27 +103,20 @@ class _Run:
         device: torch.device,
     ) -> None:
         self.protocol, self.method, self.memory = protocol, method, memory
-        self.features = features = features.for_linear_scores()
-        self.device, self.dtype = device, getattr(torch, protocol.dtype)
+        self.features, self.device = features, device
         self.session_count = -(-features.novel_count // protocol.ways)
-        _check(features, method, memory, embeddings)
-        self.with_bias = features.base_bias is not None and method.uses_bias
-        self.embeddings = None if embeddings is None else torch.as_tensor(embeddings, dtype=self.dtype, device=device)
-
-        rows = self._tensor(features.base_weight)
-        if self.with_bias:
-            rows = torch.cat([rows, self._tensor(features.base_bias)[:, None]], dim=1)
-        base_embeddings = None if self.embeddings is None else self.embeddings[: features.base_count]
-        means = None if features.base_mean is None else self._augment(self._tensor(features.base_mean))
-        self.base = BaseSession(rows, means, base_embeddings)
-        self.support = self._augment(self._tensor(features.novel_support))  # (S, copies, d)
+        check_inputs(features, method, memory, embeddings)
+        self.tensors = FeatureTensors.of(
+            features, embeddings, use_bias=method.uses_bias, device=device, dtype=getattr(torch, protocol.dtype)
+        )
+        self.base, self.embeddings = self.tensors.base, self.tensors.embeddings
         self.images = self._draw_images()  # (E, C1, shots)
         draws = len(self.images)
         base_rows = method.base_rows(self.base)
         self.rows = base_rows.expand(draws, -1, -1)
         self.references = self.rows
 
-        self.queries = self._augment(self._tensor(np.concatenate([features.base_test, features.novel_test])))
+        self.queries = torch.cat([self.tensors.base_queries, self.tensors.novel_queries])
         self.query_labels = np.concatenate(
             [features.base_test_labels, features.base_count + features.novel_test_labels]
         )
@@ -153,7 +139,7 @@ class _Run:
         references = rows if self.references is self.rows else torch.cat([self.references, extra], dim=1)
         head = Head(rows, references, self.features.base_count, learning, class_means(support, labels, learning))
         embeddings = None if self.embeddings is None else self.embeddings[list(learning)]
-        seeds = tuple(_seed(self.protocol.seed, draw, session) for draw in range(len(rows)))
+        seeds = tuple(seed_of(self.protocol.seed, draw, session) for draw in range(len(rows)))
         self.references = references
         return self.base, head, Session(support, labels, *self._memory(novel.start), embeddings, seeds)
 
@@ -165,7 +151,10 @@ class _Run:
         self.steps.append(update.steps.cpu().numpy())
         self.predictions.append(self._predict())
         if session == 1:
-            self._keep_weight_space()
+            embeddings = None if self.embeddings is None else self.embeddings[first : self.rows.shape[1]]
+            self.weight_space = weight_space(
+                self.method, self.base, self.rows[0], embeddings, self.features.class_names
+            )
 
     def result(self, seconds: float, keep_predictions: bool) -> MethodResult:
         base_count, ways = self.features.base_count, self.protocol.ways
@@ -209,13 +198,6 @@ class _Run:
     def _seen_novel(self, session: int) -> int:
         return session * self.protocol.ways
 
-    def _tensor(self, array: NDArray | None) -> Tensor:
-        assert array is not None
-        return torch.as_tensor(array, dtype=self.dtype, device=self.device)
-
-    def _augment(self, features: Tensor) -> Tensor:
-        return append_one(features) if self.with_bias else features
-
     def _draw_images(self) -> NDArray[np.int64]:
         """Support images (E, C1, shots) of every draw: positions in ``novel_support``."""
         shots, labels = self.protocol.shots, self.features.novel_support_labels
@@ -235,7 +217,7 @@ class _Run:
     def _support(self, novel: range) -> tuple[Tensor, Tensor]:
         """Support (E, ways * shots * copies, d) of these novel classes, and its labels."""
         chosen = torch.as_tensor(self.images[:, novel.start : novel.stop], device=self.device)  # (E, K, shots)
-        support = self.support[chosen]  # (E, K, shots, copies, d)
+        support = self.tensors.support[chosen]  # (E, K, shots, copies, d)
         draws, count, shots, copies, d = support.shape
         labels = self.features.base_count + torch.arange(novel.start, novel.stop, device=self.device)
         labels = labels.repeat_interleave(shots * copies).expand(draws, -1)
@@ -246,14 +228,14 @@ class _Run:
         if not self.memory:
             return None, None
         draws = len(self.images)
-        stored = self._augment(self._tensor(self.features.base_memory)).expand(draws, -1, -1)
+        assert self.tensors.base_memory is not None
+        stored = self.tensors.base_memory.expand(draws, -1, -1)
         labels = torch.arange(self.features.base_count, device=self.device).expand(draws, -1)
         base = Memory(stored, labels)
         if earlier == 0:
             return base, None
-        first = self.support[
-            torch.as_tensor(self.images[:, :earlier, 0], device=self.device)
-        ]  # (E, earlier, copies, d)
+        images = torch.as_tensor(self.images[:, :earlier, 0], device=self.device)
+        first = self.tensors.support[images]  # (E, earlier, copies, d)
         labels = self.features.base_count + torch.arange(earlier, device=self.device)
         labels = labels.repeat_interleave(first.shape[2]).expand(draws, -1)
         return base, Memory(first.flatten(1, 2), labels)
@@ -264,43 +246,7 @@ class _Run:
         scores = self.method.scores(self.base, self.rows, self.queries[seen])
         return scores.argmax(-1).cpu().numpy()
 
-    def _keep_weight_space(self) -> None:
-        count, names = self.features.base_count, self.features.class_names
-        novel = self.rows[0, count:]
-        embeddings = None if self.embeddings is None else self.embeddings[count : count + len(novel)]
-        targets = self.method.targets(self.base, novel, embeddings)
-        if targets is None:
-            return
-        self.weight_space = WeightSpace(
-            base=self.rows[0, :count].double().cpu().numpy(),
-            novel=novel.double().cpu().numpy(),
-            targets=targets.double().cpu().numpy(),
-            base_names=names[:count],
-            novel_names=names[count : count + len(novel)],
-            moving=self.method.moving_targets,
-        )
 
-
-def missing_for(features: FeatureSet, method: Method, memory: bool, embeddings: NDArray | None) -> str | None:
-    """What keeps a method from running on these features, as a sentence; None if nothing does."""
-    needs = method.needs
-    if "embeddings" in needs and embeddings is None:
-        return f"method '{method.name}' needs embeddings of the classes; name a set or a file with --embeddings"
-    if "means" in needs and features.base_mean is None:
-        return f"method '{method.name}' needs the array 'base_mean', which the feature file lacks"
-    if memory and features.base_memory is None:
-        return "running with memory needs the array 'base_memory', which the feature file lacks"
-    return None
-
-
-def _check(features: FeatureSet, method: Method, memory: bool, embeddings: NDArray | None) -> None:
-    problem = missing_for(features, method, memory, embeddings)
-    if problem:
-        raise ProtocolError(problem)
-    classes = features.base_count + features.novel_count
-    if embeddings is not None and len(embeddings) != classes:
-        raise ProtocolError(f"there are {classes} classes but {len(embeddings)} embeddings")
-
-
-def _seed(*numbers: int) -> int:
+def seed_of(*numbers: int) -> int:
+    """One seed from several numbers."""
     return int(np.random.SeedSequence(list(numbers)).generate_state(1)[0])

@@ -1,0 +1,86 @@
+"""Many runs of the multi-session protocol: methods under both memory settings, over splits, fanned out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features import FeatureSet
+from ..methods import Method
+from .fan_out import Placement, Tick, fan_out, nothing, with_notes
+from .inputs import ProtocolError
+from .multi_session import MultiSession
+from .results import MethodResult
+
+Split = tuple[FeatureSet, NDArray | None]  # features of a file, embeddings of its classes
+
+
+@dataclass(frozen=True)
+class Job:
+    """One method under one memory setting, on feature files of one shape."""
+
+    method: Method
+    memory: bool
+    splits: tuple[int, ...] = (0,)
+
+
+def run_jobs(
+    protocol: MultiSession,
+    splits: Sequence[Split],
+    jobs: Sequence[Job],
+    placement: Placement | None = None,
+    *,
+    on_session: Tick = nothing,
+    keep_predictions: bool = False,
+) -> list[MethodResult]:
+    """One result per job, in their order: the draws of all its files.
+
+    Parameters
+    ----------
+    splits : features of each file with the embeddings of its classes.
+    on_session : called whenever a session of some job is done.
+    """
+    placement = placement or Placement()
+    shared = (protocol, list(splits), placement.device, keep_predictions)
+    return fan_out(
+        _run, shared, jobs, placement, cost=lambda job: (job.memory, hasattr(job.method, "solver")), on_tick=on_session
+    )
+
+
+def _merge(results: Sequence[MethodResult]) -> MethodResult:
+    """The results of one method on several files as one, with the draws of all and the number of each draw's file."""
+    first = results[0]
+    if len(results) == 1:
+        return first
+    stacked = ("base", "novel", "steps", "novel_at_birth", "novel_at_end")
+    predictions = None
+    if first.predictions is not None:
+        labels = [np.asarray(r.query_labels) for r in results]
+        if any(not np.array_equal(one, labels[0]) for one in labels):
+            raise ProtocolError("predictions of several files need the same number of test items of each class in all")
+        predictions = tuple(np.concatenate(p) for p in zip(*(r.predictions or () for r in results), strict=True))
+    return replace(
+        first,
+        **{name: np.concatenate([getattr(r, name) for r in results]) for name in stacked},
+        splits=np.concatenate([np.full(len(r.base), i) for i, r in enumerate(results)]),
+        seconds=sum(r.seconds for r in results),
+        confusion=None,  # classes differ from file to file
+        final_rows=None,
+        predictions=predictions,
+    )
+
+
+def _run(shared: tuple[MultiSession, list[Split], str, bool], job: Job, tick: Tick) -> MethodResult:
+    protocol, splits, device, keep_predictions = shared
+    results, notes = with_notes(
+        lambda: protocol.run_together(
+            [splits[i] for i in job.splits],
+            job.method,
+            memory=job.memory,
+            device=device,
+            on_session=lambda _: tick(),
+            keep_predictions=keep_predictions,
+        )
+    )
+    return replace(_merge(results), notes=notes)
