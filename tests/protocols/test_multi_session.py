@@ -4,37 +4,13 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from small_features import C0, C1, D, make_features
 
-from subspan.features import FeatureSet
 from subspan.methods import create_method
 from subspan.protocols.fan_out import Placement
 from subspan.protocols.inputs import ProtocolError
 from subspan.protocols.multi_session import MultiSession
 from subspan.protocols.multi_session_runs import Job, run_jobs
-
-C0, C1, D = 11, 7, 16  # 7 novel classes by threes: sessions of 3, 3 and 1
-
-
-def make_features(seed=0, *, bias=False, test=4, images=4, **changes) -> FeatureSet:
-    rng = np.random.default_rng(seed)
-    centers = rng.normal(size=(C0 + C1, D))
-
-    def around(c, *shape):
-        return centers[c] + 0.7 * rng.normal(size=(*shape, D))
-
-    arrays = {
-        "base_weight": centers[:C0] + 0.1 * rng.normal(size=(C0, D)),
-        "base_mean": centers[:C0],
-        "base_memory": np.stack([around(c) for c in range(C0)]),
-        "base_test": np.stack([around(c, test) for c in range(C0)]),
-        "novel_test": np.stack([around(C0 + c, test) for c in range(C1)]),
-        "novel_support": np.stack([around(C0 + c, images, 2) for c in range(C1)]),
-        "embedding.names": rng.normal(size=(C0 + C1, 5)),
-    }
-    if bias:
-        arrays["base_bias"] = rng.normal(size=C0)
-    return FeatureSet.from_arrays(arrays | changes)
-
 
 PROTOCOL = MultiSession(ways=3, shots=2, draws=0, dtype="float64")
 

@@ -75,7 +75,7 @@ class FeatureTensors:
         features = features.for_linear_scores()
 
         def tensor(array: NDArray) -> Tensor:
-            return torch.as_tensor(array, dtype=dtype, device=device)
+            return torch.tensor(array, dtype=dtype, device=device)  # a copy: arrays may be read-only
 
         with_bias = features.base_bias is not None and use_bias
 

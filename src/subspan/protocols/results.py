@@ -1,9 +1,12 @@
-"""What a protocol run leaves behind: one record per method and memory setting, and its JSON form."""
+"""What a protocol run leaves behind: one record per method and setting."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..metrics import joint_gap
 
 FloatArray = NDArray[np.float64]
 
@@ -44,3 +47,41 @@ class MethodResult:
     predictions: tuple[NDArray[np.int64], ...] | None = None  # per session (draws, test items of the classes seen)
     query_labels: NDArray[np.int64] | None = None  # (test items,): base first, then novel in class order
     notes: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """One method over the episodes of the single-session protocol. Accuracies are in percent, one per episode (E,)."""
+
+    method: str  # with its options, as on the command line
+    shots: int
+    base: FloatArray  # base queries among all classes
+    novel: FloatArray  # novel queries among all classes
+    base_alone: FloatArray  # base queries among base classes only
+    novel_alone: FloatArray  # novel queries among the episode's novel classes only
+    steps: FloatArray  # 0 for training-free methods
+    seconds: float
+    protocol: str  # hash of the protocol
+    weight_space: WeightSpace | None = None  # of the first episode
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def joint(self) -> FloatArray:
+        """Joint accuracy (E,): both halves count the same."""
+        return (self.base + self.novel) / 2
+
+    @property
+    def delta(self) -> FloatArray:
+        """Delta (E,) of Ren et al.: what both halves lose when all classes compete."""
+        return joint_gap(self.base, self.novel, self.base_alone, self.novel_alone)
+
+    @classmethod
+    def joined(cls, parts: Sequence["EpisodeResult"]) -> "EpisodeResult":
+        """The parts of one run, in their order, as one."""
+        arrays = ("base", "novel", "base_alone", "novel_alone", "steps")
+        return replace(
+            parts[0],
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays},
+            seconds=sum(part.seconds for part in parts),
+            notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        )

@@ -1,0 +1,185 @@
+"""The single-session protocol: thousands of episodes, each with a few novel classes beside all base classes.
+
+Every episode starts again from session 0, learns its novel classes from 1 or 5 images without memory, and is asked
+about base and novel images alike. Episodes are solved many at once.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..features import FeatureSet
+from ..methods import BaseSession, Head, Method, Session, spec_of
+from ..methods.base import class_means
+from .episodes import Episodes, draw_episodes
+from .inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
+from .results import EpisodeResult
+
+BATCH_ON_CPU = 64  # what stays in the caches of a core
+BATCH_ON_GPU = 2000  # of 5 ways x 5 shots x 5 copies and 69 classes: about 6 GB
+
+
+@dataclass(frozen=True)
+class SingleSession:
+    """How episodes are drawn from a feature file."""
+
+    ways: int = field(default=5, metadata={"help": "novel classes of an episode"})
+    shots: int = field(default=5, metadata={"help": "support images per novel class"})
+    base_queries: int = field(default=25, metadata={"help": "base test images of an episode"})
+    novel_queries: int = field(default=25, metadata={"help": "novel test images of an episode, as many of each class"})
+    episodes: int = field(default=2000, metadata={"help": "how many episodes"})
+    seed: int = field(default=0, metadata={"help": "seed of the episodes and of the rows' start"})
+    dtype: Literal["float32", "float64"] = field(default="float32", metadata={"help": "arithmetic"})
+
+    def __post_init__(self) -> None:
+        for name in ("ways", "shots", "base_queries", "novel_queries", "episodes"):
+            if getattr(self, name) < 1:
+                raise ProtocolError(f"{name} must be at least 1; got {getattr(self, name)}")
+        if self.novel_queries % self.ways:
+            raise ProtocolError(
+                f"novel_queries must be a multiple of the {self.ways} ways, as many of each class; "
+                f"got {self.novel_queries}"
+            )
+
+    @property
+    def digest(self) -> str:
+        """A short hash of all settings, stamped on every result."""
+        return digest_of("single-session", self)
+
+    def draw(self, features: FeatureSet) -> Episodes:
+        """The episodes of this protocol on these features."""
+        return draw_episodes(
+            features,
+            self.episodes,
+            ways=self.ways,
+            shots=self.shots,
+            base_queries=self.base_queries,
+            queries_per_class=self.novel_queries // self.ways,
+            seed=self.seed,
+            protocol=self.digest,
+        )
+
+    def run(
+        self,
+        features: FeatureSet,
+        method: Method,
+        *,
+        embeddings: NDArray | None = None,
+        episodes: Episodes | None = None,
+        device: str | torch.device = "cpu",
+        batch: int | None = None,
+        on_batch: Callable[[int], object] | None = None,
+    ) -> EpisodeResult:
+        """Learn and score all episodes.
+
+        Parameters
+        ----------
+        embeddings : of all classes (C0 + C1, e), base first, for methods that need them.
+        episodes : replay these instead of drawing; they must be of these features.
+        batch : episodes solved at once; by default 64 on a CPU and 2000 on a GPU.
+        on_batch : called with the number of episodes of each batch that is done.
+        """
+        check_inputs(features, method, False, embeddings)
+        episodes = self.draw(features) if episodes is None else episodes
+        episodes.check(features)
+        stage = Stage(features, embeddings, use_bias=method.uses_bias, device=device, dtype=self.dtype)
+        parts = []
+        for start, stop in batches(len(episodes), device, batch):
+            parts.append(stage.run(method, episodes.part(start, stop)))
+            if on_batch is not None:
+                on_batch(stop - start)
+        return EpisodeResult.joined(parts)
+
+
+def batches(count: int, device: str | torch.device, batch: int | None = None) -> list[tuple[int, int]]:
+    """Where each batch of episodes starts and stops.
+
+    >>> batches(5, "cpu", batch=2)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    size = batch or (BATCH_ON_CPU if torch.device(device).type == "cpu" else BATCH_ON_GPU)
+    return [(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+class Stage:
+    """A feature set on a device, ready to run batches of episodes of any method that uses its bias alike."""
+
+    def __init__(
+        self,
+        features: FeatureSet,
+        embeddings: NDArray | None,
+        *,
+        use_bias: bool,
+        device: str | torch.device,
+        dtype: str,
+    ) -> None:
+        self.device = torch.device(device)
+        self.names = features.class_names
+        self.base_labels = torch.tensor(features.base_test_labels, device=self.device)
+        self.tensors = FeatureTensors.of(
+            features, embeddings, use_bias=use_bias, device=self.device, dtype=getattr(torch, dtype)
+        )
+
+    def run(self, method: Method, episodes: Episodes) -> EpisodeResult:
+        """Learn these episodes as one batch and score their queries; the weight space is that of the first one."""
+        began = time.perf_counter()
+        base, head, session = self.prepare(method, episodes)
+        update = method.learn(base, head, session)
+        accuracy = self._score(method, update.rows, episodes)
+        learned = [self.names[len(base.rows) + c] for c in episodes.classes[0]]
+        embeddings = None if session.embeddings is None else session.embeddings[0]
+        names = (*self.names[: len(base.rows)], *learned)
+        return EpisodeResult(
+            method=spec_of(method),
+            shots=episodes.support.shape[2],
+            base=accuracy["base"],
+            novel=accuracy["novel"],
+            base_alone=accuracy["base_alone"],
+            novel_alone=accuracy["novel_alone"],
+            steps=update.steps.double().cpu().numpy(),
+            seconds=time.perf_counter() - began,
+            protocol=episodes.protocol,
+            weight_space=weight_space(method, base, update.rows[0], embeddings, names),
+        )
+
+    def prepare(self, method: Method, episodes: Episodes) -> tuple[BaseSession, Head, Session]:
+        """What the method is given: E sessions in one batch, each with the base rows and zeros for its novel ones."""
+        base, base_rows = self.tensors.base, method.base_rows(self.tensors.base)
+        ways, first = episodes.classes.shape[1], len(base_rows)
+        support = self.tensors.support[self._positions(episodes.support)]  # (E, ways, shots, copies, d)
+        labels = first + torch.arange(ways, device=self.device).repeat_interleave(support[0, 0].shape[:-1].numel())
+        support, labels = support.flatten(1, 3), labels.expand(len(support), -1)
+        rows = base_rows.new_zeros(len(support), first + ways, base_rows.shape[1])
+        rows[:, :first] = base_rows
+        learning = tuple(range(first, first + ways))
+        vectors = self.tensors.embeddings
+        novel = None if vectors is None else vectors[first + self._positions(episodes.classes)]
+        head = Head(rows, rows, first, learning, class_means(support, labels, learning))
+        return base, head, Session(support, labels, embeddings=novel, seeds=tuple(episodes.seeds.tolist()))
+
+    def _score(self, method: Method, rows: Tensor, episodes: Episodes) -> dict[str, NDArray[np.float64]]:
+        """Accuracy (E,) in percent of each half's queries, among all classes and among the half's own."""
+        base_items = self._positions(episodes.base_queries)
+        novel_items = self._positions(episodes.novel_queries).flatten(1)
+        queries = torch.cat([self.tensors.base_queries[base_items], self.tensors.novel_queries[novel_items]], dim=1)
+        scores = method.scores(self.tensors.base, rows, queries)  # (E, b + ways q, C)
+        count, first = base_items.shape[1], len(self.tensors.base.rows)
+        ways, each = episodes.novel_queries.shape[1:]
+        base_labels = self.base_labels[base_items]
+        novel_labels = torch.arange(ways, device=self.device).repeat_interleave(each)
+        right = {
+            "base": scores[:, :count].argmax(-1) == base_labels,
+            "novel": scores[:, count:].argmax(-1) == first + novel_labels,
+            "base_alone": scores[:, :count, :first].argmax(-1) == base_labels,
+            "novel_alone": scores[:, count:, first:].argmax(-1) == novel_labels,
+        }
+        return {name: 100 * hits.double().mean(1).cpu().numpy() for name, hits in right.items()}
+
+    def _positions(self, array: NDArray[np.int64]) -> Tensor:
+        return torch.tensor(array, device=self.device)
