@@ -55,7 +55,7 @@ def failing(shared, number, tick):
     raise ProtocolError(f"number {number} cannot be done")
 
 
-PROTOCOL = SingleSession(ways=3, shots=2, base_queries=6, novel_queries=6, episodes=40)
+PROTOCOL = SingleSession(ways=3, shots=2, base_queries=6, novel_queries=6, count=40)
 FIELDS = ("base", "novel", "base_alone", "novel_alone", "steps")
 
 

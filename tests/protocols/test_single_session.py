@@ -21,7 +21,7 @@ from subspan.protocols.single_session_runs import Cell, run_cells
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "solve"))
 from naive import NaiveSession, naive_sgd
 
-SMALL = SingleSession(ways=3, shots=2, base_queries=6, novel_queries=6, episodes=7, dtype="float64")
+SMALL = SingleSession(ways=3, shots=2, base_queries=6, novel_queries=6, count=7, dtype="float64")
 
 
 def corners() -> FeatureSet:
@@ -73,16 +73,16 @@ def test_episodes_are_drawn_as_the_protocol_says():
         for chosen in (episodes.support[e], episodes.novel_queries[e], episodes.base_queries[e]):
             assert len(np.unique(chosen)) == chosen.size
     assert len({tuple(c) for c in episodes.classes}) > 1
-    longer = replace(SMALL, episodes=9).draw(features)
+    longer = replace(SMALL, count=9).draw(features)
     np.testing.assert_array_equal(longer.part(0, 7).support, episodes.support)
-    one_shot = replace(SMALL, shots=1).draw(features)
-    np.testing.assert_array_equal(one_shot.novel_queries, episodes.novel_queries)
-    np.testing.assert_array_equal(one_shot.base_queries, episodes.base_queries)
+    one_shot, cut = replace(SMALL, shots=1).draw(features), episodes.first_shots(1)
+    for name in ("classes", "support", "base_queries", "novel_queries", "seeds"):
+        np.testing.assert_array_equal(getattr(one_shot, name), getattr(cut, name))
     assert not np.array_equal(replace(SMALL, seed=1).draw(features).classes, episodes.classes)
 
 
 def test_all_classes_are_drawn_equally_often():
-    classes = replace(SMALL, episodes=2000).draw(make_features()).classes
+    classes = replace(SMALL, count=2000).draw(make_features()).classes
     expected = 2000 * 3 / C1
     counts = np.bincount(classes.ravel(), minlength=C1)
     assert np.abs(counts - expected).max() < 5 * (expected * (1 - 3 / C1)) ** 0.5
@@ -171,6 +171,8 @@ def test_episodes_of_other_images_are_refused(tmp_path):
     episodes = SMALL.draw(make_features())
     with pytest.raises(ProtocolError, match="the episodes were drawn from other images"):
         SMALL.run(make_features(test=5), create_method("imprint"), episodes=episodes)
+    with pytest.raises(ProtocolError, match="the episodes have 2 shots, 5 are asked for"):
+        episodes.first_shots(5)
     with pytest.raises(ProtocolError, match=r"episodes are written as \.safetensors"):
         episodes.save(tmp_path / "episodes.npz")
     (tmp_path / "broken.safetensors").write_bytes(b"no")
@@ -235,8 +237,8 @@ def test_what_cannot_be_is_said_in_one_sentence():
     features = make_features()
     with pytest.raises(ProtocolError, match="novel_queries must be a multiple of the 5 ways"):
         SingleSession(novel_queries=26)
-    with pytest.raises(ProtocolError, match="episodes must be at least 1; got 0"):
-        SingleSession(episodes=0)
+    with pytest.raises(ProtocolError, match="count must be at least 1; got 0"):
+        SingleSession(count=0)
     with pytest.raises(ProtocolError, match="8 ways asked for, but there are only 7 novel classes"):
         replace(SMALL, ways=8, novel_queries=8).draw(features)
     with pytest.raises(ProtocolError, match="9 shots asked for, but class 'class 11' has only 4 support images"):

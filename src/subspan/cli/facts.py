@@ -8,19 +8,23 @@ import sys
 from pathlib import Path
 
 from subspan import __version__
-from subspan.protocols.multi_session import MultiSession
 
 
-def run_facts(protocol: MultiSession, device: str, seconds: float) -> dict[str, str]:
+def run_facts(protocol: object, device: str, seconds: float) -> dict[str, str]:
     """What a reader must know to repeat a run."""
     return {
-        "command": shlex.join(["subspan", *sys.argv[1:]]),
+        "command": command_line(),
         "protocol": f"{protocol}",
         "device": f"{device}: {platform.processor() or platform.machine()}, Python {platform.python_version()}",
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "seconds": f"{seconds:.1f}",
         "version": version(),
     }
+
+
+def command_line() -> str:
+    """The command as it was typed."""
+    return shlex.join(["subspan", *sys.argv[1:]])
 
 
 def version() -> str:

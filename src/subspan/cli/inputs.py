@@ -17,6 +17,7 @@ from subspan.language import (
     packaged_covers,
     packaged_embeddings,
 )
+from subspan.protocols.config import Setting
 
 FILES = (".npz", ".txt", ".vec", ".gz")  # how the names of files of embeddings end
 
@@ -52,13 +53,9 @@ def find_embeddings(features: FeatureSet, wanted: str | None) -> NDArray | None:
     ``wanted`` is a name in the feature file, else one of the package (by WordNet ids), else a file; without it the
     feature file's first, else the packaged glove300 where it has all classes, else none.
     """
-    wnids = None
-    if features.base_wnids is not None and features.novel_wnids is not None:
-        wnids = features.base_wnids + features.novel_wnids
+    wanted, wnids = wanted or usual_embeddings(features), _wnids(features)
     if wanted is None:
-        if features.embeddings:
-            return _stored(features, next(iter(features.embeddings)))
-        return packaged_embeddings("glove300", wnids) if wnids and packaged_covers("glove300", wnids) else None
+        return None
     if wanted in features.embeddings:
         return _stored(features, wanted)
     if wanted in PACKAGED:
@@ -76,6 +73,20 @@ def find_embeddings(features: FeatureSet, wanted: str | None) -> NDArray | None:
     return class_embeddings(wanted, names, wnids)
 
 
+def usual_embeddings(features: FeatureSet) -> str | None:
+    """The name of the embeddings that are taken where none are named, if there are any."""
+    if features.embeddings:
+        return next(iter(features.embeddings))
+    wnids = _wnids(features)
+    return "glove300" if wnids and packaged_covers("glove300", wnids) else None
+
+
+def _wnids(features: FeatureSet) -> tuple[str, ...] | None:
+    if features.base_wnids is None or features.novel_wnids is None:
+        return None
+    return features.base_wnids + features.novel_wnids
+
+
 def _stored(features: FeatureSet, name: str) -> NDArray:
     """Embeddings of the feature file; a zero vector in them is as worth a word as one made here."""
     vectors = features.embeddings[name]
@@ -88,6 +99,12 @@ def _stored(features: FeatureSet, name: str) -> NDArray:
             stacklevel=3,
         )
     return vectors
+
+
+def embeddings_of(features: FeatureSet, settings: Sequence[Setting]) -> dict[str, NDArray]:
+    """The embeddings (C0 + C1, e) that settings name, by name."""
+    found = {one.embeddings: find_embeddings(features, one.embeddings) for one in settings if one.embeddings}
+    return {name: vectors for name, vectors in found.items() if vectors is not None}
 
 
 def find_all_embeddings(sets: Sequence[FeatureSet], wanted: str | None) -> list[NDArray | None]:

@@ -39,6 +39,14 @@ class Episodes:
         """The episodes from ``start`` to before ``stop``."""
         return replace(self, **{name: getattr(self, name)[start:stop] for name in _ARRAYS})
 
+    def first_shots(self, shots: int) -> "Episodes":
+        """The same episodes with only the first support images of each class: what drawing with so many shots gives."""
+        most = self.support.shape[2]
+        if shots > most:
+            raise ProtocolError(f"the episodes have {most} shots, {shots} are asked for")
+        protocol = self.protocol if shots == most else f"{self.protocol}, first {shots} of {most} shots"
+        return replace(self, support=self.support[:, :, :shots], protocol=protocol)
+
     def save(self, path: str | Path) -> Path:
         """Write the episodes as safetensors."""
         path = Path(path)
@@ -102,7 +110,7 @@ def draw_episodes(
 ) -> Episodes:
     """Draw episodes by seed: each by a generator of its own, so that the first are the same however many there are.
 
-    Classes and queries are the same for every number of shots.
+    Fewer shots are the first of more, and nothing else differs.
     """
     support_of = _by_class(features.novel_support_labels, features, shots, "support images", f"{shots} shots")
     queries_of = _by_class(

@@ -1,6 +1,6 @@
 """Many runs of the multi-session protocol: methods under both memory settings, over splits, fanned out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,6 +32,7 @@ def run_jobs(
     placement: Placement | None = None,
     *,
     on_session: Tick = nothing,
+    on_job: Callable[[int, MethodResult], object] = nothing,
     keep_predictions: bool = False,
 ) -> list[MethodResult]:
     """One result per job, in their order: the draws of all its files.
@@ -40,11 +41,18 @@ def run_jobs(
     ----------
     splits : features of each file with the embeddings of its classes.
     on_session : called whenever a session of some job is done.
+    on_job : called with number and result of a job as soon as it is done.
     """
     placement = placement or Placement()
     shared = (protocol, list(splits), placement.device, keep_predictions)
     return fan_out(
-        _run, shared, jobs, placement, cost=lambda job: (job.memory, hasattr(job.method, "solver")), on_tick=on_session
+        _run,
+        shared,
+        jobs,
+        placement,
+        cost=lambda job: (job.memory, hasattr(job.method, "solver")),
+        on_tick=on_session,
+        on_result=on_job,
     )
 
 

@@ -33,12 +33,12 @@ class SingleSession:
     shots: int = field(default=5, metadata={"help": "support images per novel class"})
     base_queries: int = field(default=25, metadata={"help": "base test images of an episode"})
     novel_queries: int = field(default=25, metadata={"help": "novel test images of an episode, as many of each class"})
-    episodes: int = field(default=2000, metadata={"help": "how many episodes"})
+    count: int = field(default=2000, metadata={"help": "how many episodes"})
     seed: int = field(default=0, metadata={"help": "seed of the episodes and of the rows' start"})
     dtype: Literal["float32", "float64"] = field(default="float32", metadata={"help": "arithmetic"})
 
     def __post_init__(self) -> None:
-        for name in ("ways", "shots", "base_queries", "novel_queries", "episodes"):
+        for name in ("ways", "shots", "base_queries", "novel_queries", "count"):
             if getattr(self, name) < 1:
                 raise ProtocolError(f"{name} must be at least 1; got {getattr(self, name)}")
         if self.novel_queries % self.ways:
@@ -56,7 +56,7 @@ class SingleSession:
         """The episodes of this protocol on these features."""
         return draw_episodes(
             features,
-            self.episodes,
+            self.count,
             ways=self.ways,
             shots=self.shots,
             base_queries=self.base_queries,

@@ -30,7 +30,7 @@ def run_cells(
     placement: Placement | None = None,
     *,
     embeddings: Mapping[str, NDArray] | None = None,
-    episodes: Mapping[int, Episodes] | None = None,
+    episodes: Episodes | None = None,
     batch: int | None = None,
     on_episodes: Callable[[int], object] = nothing,
     on_cell: Callable[[int, EpisodeResult], object] = nothing,
@@ -41,7 +41,7 @@ def run_cells(
     ----------
     protocol : its number of shots is that of the cell each time.
     embeddings : of all classes (C0 + C1, e) by name.
-    episodes : replay these instead of drawing, by number of shots.
+    episodes : replay these instead of drawing; cells with fewer shots take the first.
     on_episodes : called with how many episodes have been learned and scored since the last call.
     on_cell : called with number and result of a cell as soon as it is done.
     """
@@ -51,11 +51,11 @@ def run_cells(
         if cell.embeddings is not None and cell.embeddings not in embeddings:
             raise ProtocolError(f"there are no embeddings '{cell.embeddings}' among {', '.join(embeddings) or 'none'}")
         check_inputs(features, cell.method, False, embeddings.get(cell.embeddings or ""))
-    drawn = dict(episodes or {})
+    drawn: dict[int, Episodes] = {}
     for shots in sorted({cell.shots for cell in cells}):
-        if shots not in drawn:
-            drawn[shots] = replace(protocol, shots=shots).draw(features)
-        drawn[shots].check(features)
+        made = replace(protocol, shots=shots).draw(features) if episodes is None else episodes.first_shots(shots)
+        made.check(features)
+        drawn[shots] = made
     pieces = [
         _Piece(number, start, stop)
         for number, cell in enumerate(cells)

@@ -1,0 +1,162 @@
+"""``subspan sweep``: the best options of methods on development data, as a config."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from subspan.cli.bench import session_progress
+from subspan.cli.facts import command_line, version
+from subspan.cli.flags import Values, with_flags
+from subspan.cli.inputs import embeddings_of, named, usual_embeddings
+from subspan.features import FeatureSet
+from subspan.methods import create_method
+from subspan.protocols.config import PROTOCOLS, Config, Setting
+from subspan.protocols.fan_out import Placement
+from subspan.protocols.inputs import ProtocolError
+from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.search import check_names, parse_values, trials_of
+from subspan.protocols.single_session import SingleSession
+from subspan.protocols.sweep import Outcome, Protocol, Trial, best_settings, check_development, run_sweep
+from subspan.report.render import to_console
+from subspan.report.tables import Cell, Column, Row, Table
+
+EXAMPLE = """Try option values of methods on development data and write the best as a config.
+
+Data must be such that no table reports it: for episodes a file of development classes (`subspan pack --novel
+development`), for sessions the random split 0. Every finished trial is written down at once; the same command goes on
+where a kill ended it.
+
+Examples:
+
+    subspan sweep dev.safetensors --method subspace --try gamma=0.01,0.1,1 --try beta_base=0.03,0.2 --out sweep
+
+    subspan sweep dev.safetensors --method semantic --random 30 --try gamma=0.001..1 --try tau=0.5..5 --out sweep
+
+    subspan sweep dev.safetensors --config single-session-mini --try learning_rate=0.001,0.002,0.005 --out sweep
+
+    subspan bench --config sweep/config.json        # of a sweep with --protocol multi-session
+"""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(help=EXAMPLE)(sweep)
+
+
+@with_flags(placement=Placement)
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Feature file of development data.")],
+    out: Annotated[Path, typer.Option(help="Folder of the trials and of config.json; an earlier sweep goes on.")],
+    tried: Annotated[
+        list[str], typer.Option("--try", help="option=value,value,... or, with --random, option=low..high; repeatable.")
+    ],
+    method: Annotated[
+        list[str] | None, typer.Option(help="NAME[:option=value,...], repeatable; what is given here is not tried.")
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option(help="Start from the settings of a config; what it has as given is not tried.")
+    ] = None,
+    protocol: Annotated[str, typer.Option(help="single-session or multi-session.")] = "single-session",
+    random: Annotated[
+        int | None, typer.Option(help="So many random trials for each method instead of the grid.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the random trials, the episodes and the draws.")] = 0,
+    shots: Annotated[list[int] | None, typer.Option(help="Support images a class, repeatable; default 5.")] = None,
+    count: Annotated[int, typer.Option(help="Episodes of a trial (single-session).")] = 500,
+    draws: Annotated[int, typer.Option(help="Support draws of a trial (multi-session).")] = 5,
+    memory: Annotated[bool, typer.Option("--memory/--no-memory", help="With stored examples (multi-session).")] = False,
+    embeddings: Annotated[
+        str | None, typer.Option(help="As in bench; default the settings', else the file's first.")
+    ] = None,
+    *,
+    placement: Values,
+) -> None:
+    if protocol not in PROTOCOLS:
+        raise ProtocolError(f"protocol must be one of {', '.join(PROTOCOLS)}; got '{protocol}'")
+    if (method is None) == (config is None):
+        raise ProtocolError("name the methods to search with --method, or settings to start from with --config")
+    place = Placement(**placement)
+    single = protocol == "single-session"
+    setup: Protocol = SingleSession(count=count, seed=seed) if single else MultiSession(draws=draws, seed=seed)
+    features = named(FeatureSet.load(file))
+    check_development(features, setup)
+    settings = (
+        list(Config.load(config, protocol).settings)
+        if config is not None
+        else _settings(method or [], (shots or [5]) if single else [None], embeddings)
+    )
+    values = dict(parse_values(text) for text in tried)
+    check_names(settings, values)
+    if random is not None and random < 1:
+        raise ProtocolError(f"--random must be at least 1; got {random}")
+    trials = [
+        Trial(number, options, setting.create(**options))
+        for number, setting in enumerate(settings)
+        for options in trials_of(setting, values, random, seed)
+    ]
+    settings = _with_embeddings(features, settings, embeddings)
+    vectors = embeddings_of(features, settings)
+    parts = count if single else -(-features.novel_count // 5)
+    console = Console(stderr=True)
+    with session_progress(console) as bar:
+        task = bar.add_task("episodes" if single else "sessions", total=len(trials) * parts)
+        outcomes = run_sweep(
+            out,
+            setup,
+            features,
+            settings,
+            trials,
+            place,
+            embeddings=vectors,
+            memory=memory,
+            on_part=lambda done: bar.advance(task, done),
+        )
+        bar.update(task, completed=len(trials) * parts)
+    best = best_settings(settings, trials, outcomes)
+    about = {
+        "data": f"{features.meta.get('split')}, {'development classes' if single else 'the development split'}",
+        "command": command_line(),
+        "version": version(),
+        "protocol": f"{setup}" + (", with memory" if memory else ""),
+        "score": "joint accuracy" if single else "accuracy on all classes after the last session",
+        "trials": len(trials),
+    }
+    path = Config(protocol, tuple(setting for setting, _ in best), about).save(out / "config.json")
+    Console(width=max(120, Console().width)).print(to_console(_table(best, trials, about["score"]), decimals=2))
+    typer.echo(f"Config: {path}")
+
+
+def _settings(methods: Sequence[str], shots: Sequence[int | None], embeddings: str | None) -> list[Setting]:
+    """One setting per method and number of shots; the options of the text are given."""
+    found = []
+    for spec in methods:
+        made = create_method(spec)
+        said = [item.partition("=")[0].strip() for item in spec.partition(":")[2].split(",") if item]
+        given = {name: getattr(made, name) for name in said}
+        wanted = embeddings if "embeddings" in made.needs else None
+        found += [Setting(made.name, shots=number, embeddings=wanted, given=given) for number in shots]
+    return found
+
+
+def _with_embeddings(features: FeatureSet, settings: Sequence[Setting], wanted: str | None) -> list[Setting]:
+    """The settings, each that needs embeddings with the name of some."""
+    name = wanted or usual_embeddings(features)
+    return [
+        dataclasses.replace(one, embeddings=one.embeddings or name) if "embeddings" in one.create().needs else one
+        for one in settings
+    ]
+
+
+def _table(best: Sequence[tuple[Setting, Outcome]], trials: Sequence[Trial], score: str) -> Table:
+    rows = []
+    for number, (setting, outcome) in enumerate(best):
+        chosen = ", ".join(f"{name}={value}" for name, value in setting.chosen.items()) or "nothing to choose"
+        tried = sum(trial.setting == number for trial in trials)
+        shots = "" if setting.shots is None else str(setting.shots)
+        rows.append(Row((setting.name, shots, chosen), (Cell(outcome.score, outcome.half_width), Cell(tried))))
+    columns = (Column("score", "score", score), Column("trials", "trials", "combinations tried", decimals=0))
+    notes = (f"Score: {score} in percent on development data, with its 95 % interval; the best trial of each line.",)
+    return Table(("method", "shots", "chosen"), columns, tuple(rows), "Best settings", notes)
