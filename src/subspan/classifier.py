@@ -65,6 +65,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     coef_ : rows (C, d). intercept_ : biases (C,), zeros where there are none.
     sessions_ : one record per session: kind, classes, examples, steps, seconds, date.
     n_features_in_ : width of the features.
+    is_base_ : which classes are of the base session (C,). examples_seen_ : examples learned from, by class (C,).
 
     References
     ----------
@@ -387,6 +388,10 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         return like(X, scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
 
+    def class_scores(self, X: ArrayLike | Tensor) -> Any:
+        """Scores (n, C), one column per class also where there are two."""
+        return like(X, self._scores(X))
+
     def predict_proba(self, X: ArrayLike | Tensor) -> Any:
         """Probabilities (n, C), columns in the order of ``classes_``."""
         return like(X, torch.softmax(self._scores(X), dim=1))
@@ -406,15 +411,14 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | Path) -> Path:
         """Write the model, all its sessions included, to the directory ``path``; atomic and without pickle."""
         check_is_fitted(self)
-        parameters = {name: plain_label(value) for name, value in self.get_params(deep=False).items()}
-        if isinstance(self.method, Method):
-            parameters["method"] = spec_of(self.method)
         versions: list[store.Version | str] = []
         for session, entry in enumerate(self._history):
+            if isinstance(entry, StoredState) and entry.id is None:
+                continue  # pruned, as are all before it
             if isinstance(entry, StoredState) and Path(entry.path).resolve() == Path(path).resolve():
-                versions.append(entry.id)
+                versions.append(str(entry.id))
             else:
-                versions.append(self._resolve(entry).to_version(self.sessions_[: session + 1], parameters))
+                versions.append(self._resolve(entry).to_version(self.sessions_[: session + 1], self._parameters()))
         last = versions[-1]
         store.write(path, versions, last if isinstance(last, str) else last.id)
         return Path(path)
@@ -424,7 +428,21 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         """Read a model that `save` wrote; earlier sessions stay on disk until `undo` needs them."""
         pointer = store.read(path)
         chain = pointer.chain[: pointer.chain.index(pointer.current) + 1]
-        version = store.load_version(path, pointer.current)
+        return cls.from_version(store.load_version(path, pointer.current), path, chain)
+
+    def to_version(
+        self, arrays: Mapping[str, NDArray[Any]] | None = None, meta: Mapping[str, Any] | None = None
+    ) -> store.Version:
+        """The present state as a version of a store.
+
+        Arrays and meta of the caller's own travel with it, for :func:`subspan.state.extras_of` to give back.
+        """
+        check_is_fitted(self)
+        return self._now()[0].to_version(self.sessions_, self._parameters(), arrays, meta)
+
+    @classmethod
+    def from_version(cls, version: store.Version, path: str | Path, chain: Sequence[str]) -> Self:
+        """The model of a version of the store at ``path``; ``chain`` ends with its id, oldest first."""
         try:
             parameters = dict(version.meta["parameters"])
             if isinstance(parameters["beta"], list):
@@ -432,10 +450,10 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             model = cls(**parameters)
             model.n_features_in_ = int(version.meta["n_features_in"])
             records = records_of(version)
-            earlier = [
-                StoredState(str(Path(path).resolve()), id, record)
-                for id, record in zip(chain[:-1], records[:-1], strict=True)
-            ]
+            pruned = len(records) - len(chain)  # sessions whose versions the store no longer holds
+            ids = [*([None] * pruned), *chain[:-1]]
+            place = str(Path(path).resolve())
+            earlier = [StoredState(place, id, record) for id, record in zip(ids, records[:-1], strict=True)]
             model._adopt([*earlier, ModelState.from_version(version)])
         except (KeyError, TypeError, ValueError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
@@ -462,6 +480,13 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             options |= {"beta_base": base, "beta_novel": novel}
         return create_method(spec, **options)
 
+    def _parameters(self) -> dict[str, Any]:
+        """The estimator's parameters as plain values."""
+        parameters = {name: plain_label(value) for name, value in self.get_params(deep=False).items()}
+        if isinstance(self.method, Method):
+            parameters["method"] = spec_of(self.method)
+        return parameters
+
     def _start(self, method: Method, state: ModelState, width: int) -> None:
         """Take a base session as the model's first state."""
         state.check_needs(method)
@@ -478,11 +503,11 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         return state, method
 
     def _resolve(self, entry: "ModelState | StoredState") -> ModelState:
-        return (
-            ModelState.from_version(store.load_version(entry.path, entry.id))
-            if isinstance(entry, StoredState)
-            else entry
-        )
+        if isinstance(entry, ModelState):
+            return entry
+        if entry.id is None:
+            raise store.StoreError(f"this session was pruned from '{entry.path}': there is nothing to go back to")
+        return ModelState.from_version(store.load_version(entry.path, entry.id))
 
     def _push(self, state: ModelState) -> None:
         self._adopt([*self._history, state])
@@ -495,6 +520,17 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         d = state.width
         self.coef_ = state.rows[:, :d].numpy()
         self.intercept_ = state.rows[:, d].numpy() if state.with_bias else np.zeros(len(state.rows), self.coef_.dtype)
+
+    @property
+    def is_base_(self) -> NDArray[np.bool_]:
+        """Which classes are of the base session (C,)."""
+        state, _ = self._now()
+        return np.arange(len(state.classes)) < state.base_count
+
+    @property
+    def examples_seen_(self) -> NDArray[np.int64]:
+        """How many examples every class was learned from (C,); 0 where that is unknown."""
+        return self._now()[0].counts.numpy()
 
     @property
     def sessions_(self) -> tuple[SessionRecord, ...]:

@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from . import store
 from .methods import BaseSession, Method
 from .values import plain_label
+
+EXTRA = "extra."  # before the names of arrays that callers add to a version
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,15 @@ class ModelState:
         means[~is_base] = self.novel_means[classes[~is_base] - self.base_count]
         return means
 
-    def to_version(self, records: Sequence[SessionRecord], parameters: Mapping[str, Any]) -> store.Version:
-        """This state as a version of a store, with the records of all sessions up to it."""
-        arrays = {}
+    def to_version(
+        self,
+        records: Sequence[SessionRecord],
+        parameters: Mapping[str, Any],
+        extra_arrays: Mapping[str, NDArray[Any]] | None = None,
+        extra_meta: Mapping[str, Any] | None = None,
+    ) -> store.Version:
+        """This state as a version of a store, with the records of all sessions up to it and what callers add."""
+        arrays = {f"{EXTRA}{name}": array for name, array in (extra_arrays or {}).items()}
         for name, value in vars(self).items():
             if isinstance(value, Tensor) and not (name == "base_rows" and value is self.rows):
                 arrays[name] = value.contiguous().numpy()
@@ -92,13 +101,16 @@ class ModelState:
             "with_bias": self.with_bias,
             "sessions": [vars(record) for record in records],
         }
+        if extra_meta is not None:
+            meta["extra"] = dict(extra_meta)
         return store.make_version(arrays, meta)
 
     @classmethod
     def from_version(cls, version: store.Version) -> "ModelState":
         """The state that `to_version` made a version of."""
         meta = version.meta
-        tensors: dict[str, Any] = {name: torch.as_tensor(array) for name, array in version.arrays.items()}
+        own = {name: array for name, array in version.arrays.items() if not name.startswith(EXTRA)}
+        tensors: dict[str, Any] = {name: torch.as_tensor(array) for name, array in own.items()}
         tensors.setdefault("base_rows", tensors["rows"])
         for name in ("base_means", "center", "embeddings"):
             tensors.setdefault(name, None)
@@ -116,13 +128,21 @@ class StoredState:
     """A state that still lies in the store it was loaded from."""
 
     path: str
-    id: str
+    id: str | None  # None: pruned, only its record is left
     record: SessionRecord
 
 
 def records_of(version: store.Version) -> list[SessionRecord]:
     """The records of all sessions up to this version."""
     return [SessionRecord(**{**record, "classes": tuple(record["classes"])}) for record in version.meta["sessions"]]
+
+
+def extras_of(version: store.Version) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
+    """The arrays and the meta that a caller of `to_version` added; None where there are none."""
+    if "extra" not in version.meta:
+        return None
+    arrays = {name.removeprefix(EXTRA): array for name, array in version.arrays.items() if name.startswith(EXTRA)}
+    return arrays, dict(version.meta["extra"])
 
 
 def make_record(kind: Any, classes: Sequence[Any], examples: int, steps: int, began: float) -> SessionRecord:

@@ -33,6 +33,7 @@ from safetensors.numpy import save_file
 __all__ = [
     "Pointer",
     "StoreBusyError",
+    "StoreChangedError",
     "StoreError",
     "Version",
     "load_version",
@@ -62,6 +63,10 @@ class StoreError(ValueError):
 
 class StoreBusyError(StoreError):
     """Another process is writing, or has written since the caller last read."""
+
+
+class StoreChangedError(StoreBusyError):
+    """Another process has written since the caller last read: read again, redo the change, write again."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,7 @@ def write(
     versions : the chain, oldest first. Those the store holds already are not written again; for them the id is enough.
     current : id of one of them.
     expected : the current id the caller last read. When the store has moved on since, nothing is written and
-        :class:`StoreBusyError` is raised: read again, redo the change, write again.
+        :class:`StoreChangedError` is raised: read again, redo the change, write again.
     timeout : seconds to wait for another writer before :class:`StoreBusyError`.
     """
     root = Path(path)
@@ -189,7 +194,7 @@ def write(
         read(root)
     with _writing(root, timeout):
         if expected is not None and (now := read(root).current) != expected:
-            raise StoreBusyError(
+            raise StoreChangedError(
                 f"'{root}' was changed by another process: expected version {expected[:12]}, found {now[:12]}"
             )
         for version in versions:

@@ -1,5 +1,6 @@
 """Weights on disk: safetensors written in one piece or in shards, and an importer of the authors' checkpoint files."""
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from subspan.backbones.heads import LinearHead
 from subspan.backbones.network import Network
@@ -44,6 +45,17 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             return {name: file.get_tensor(name) for name in file.keys()}, meta  # noqa: SIM118 (no mapping)
     except SafetensorError as error:
         raise ValueError(f"{path} is no readable safetensors file: {error}") from error
+
+
+def module_digest(module: nn.Module) -> str:
+    """sha256 over names and values of a module's state, counters left out: they have no effect in evaluation mode."""
+    sha = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        if name.endswith("num_batches_tracked") or ".clock." in f".{name}":
+            continue
+        sha.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        sha.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return sha.hexdigest()
 
 
 def write_shards(

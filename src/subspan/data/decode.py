@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from typing import Literal
 
 import numpy as np
@@ -34,24 +35,48 @@ Fit = Literal["crop", "squash"]
 CHUNK = 64  # images per job: large enough to hide the cost of a job, small enough for a smooth bar
 
 
-def decode_image(data: bytes, file: str, size: int | None = 84, fit: Fit = "crop") -> UInt8Array:
+def decode_image(
+    data: bytes,
+    file: str,
+    size: int | None = 84,
+    fit: Fit = "crop",
+    resample: Image.Resampling = Image.Resampling.BICUBIC,
+) -> UInt8Array:
     """One encoded image as (size, size, 3), or as (height, width, 3) of its own with ``size=None``."""
+    with _named_errors(file, len(data)), Image.open(io.BytesIO(data)) as image:
+        limit = Image.MAX_IMAGE_PIXELS
+        if limit is not None and image.width * image.height > limit:
+            raise Image.DecompressionBombError
+        if size is not None and min(image.size) > 4 * size:
+            image.draft("RGB", (2 * size, 2 * size))  # JPEG only: decodes at 1/2, 1/4 or 1/8, never below this size
+        ImageOps.exif_transpose(image, in_place=True)
+        return _to_array(_fitted(_rgb(image, file), size, fit, resample))
+
+
+def convert_image(
+    image: Image.Image,
+    file: str,
+    size: int | None = 84,
+    fit: Fit = "crop",
+    resample: Image.Resampling = Image.Resampling.BICUBIC,
+) -> UInt8Array:
+    """An image that Pillow has opened, by the same rules; it stays as it is."""
+    with _named_errors(file, 0):
+        return _to_array(_fitted(_rgb(ImageOps.exif_transpose(image), file), size, fit, resample))
+
+
+@contextmanager
+def _named_errors(file: str, length: int) -> Iterator[None]:
+    """Whatever Pillow says of a bad image becomes a sentence with the image's name."""
     try:
-        with Image.open(io.BytesIO(data)) as image:
-            limit = Image.MAX_IMAGE_PIXELS
-            if limit is not None and image.width * image.height > limit:
-                raise Image.DecompressionBombError
-            if size is not None and min(image.size) > 4 * size:
-                image.draft("RGB", (2 * size, 2 * size))  # JPEG only: decodes at 1/2, 1/4 or 1/8, never below this size
-            ImageOps.exif_transpose(image, in_place=True)
-            return _to_array(_fitted(_rgb(image, file), size, fit))
+        yield
     except DataError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         limit = Image.MAX_IMAGE_PIXELS
         raise DataError(f"image {file} has over {limit} pixels, the limit PIL.Image.MAX_IMAGE_PIXELS") from None
     except UnidentifiedImageError:
-        raise DataError(f"image {file} is not in a format that Pillow knows ({len(data)} bytes)") from None
+        raise DataError(f"image {file} is not in a format that Pillow knows ({length} bytes)") from None
     except (
         Exception
     ) as error:  # Pillow's plugins raise whatever their parsers meet: OSError, SyntaxError, struct.error ...
@@ -129,7 +154,7 @@ def _fill(
 
     with (
         progress_bar(description, n, progress) as advance,
-        ThreadPoolExecutor(workers or _cores()) as pool,
+        ThreadPoolExecutor(workers or usable_cores()) as pool,
     ):
         jobs = [pool.submit(job, first) for first in range(0, n, CHUNK)]
         try:
@@ -141,7 +166,7 @@ def _fill(
     return images
 
 
-def _cores() -> int:
+def usable_cores() -> int:
     """Cores this process may use; where the system cannot tell, all there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -163,13 +188,15 @@ def _rgb(image: Image.Image, file: str) -> Image.Image:
     return image.convert("RGB")
 
 
-def _fitted(image: Image.Image, size: int | None, fit: Fit) -> Image.Image:
+def _fitted(
+    image: Image.Image, size: int | None, fit: Fit, resample: Image.Resampling = Image.Resampling.BICUBIC
+) -> Image.Image:
     if size is None or image.size == (size, size):
         return image
     if fit == "squash":
-        return image.resize((size, size), Image.Resampling.BICUBIC)
+        return image.resize((size, size), resample)
     if fit == "crop":
-        return ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
+        return ImageOps.fit(image, (size, size), resample)
     raise DataError(f"fit must be 'crop' or 'squash', got {fit!r}")
 
 

@@ -8,13 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
+from subspan.plane import FloatArray, principal_plane
 from subspan.protocols.results import WeightSpace
 from subspan.report.label_placement import Frame, place_labels
 from subspan.report.style import BLACK, GREEN, new_figure, plain_axes
-
-FloatArray = NDArray[np.float64]
 
 RED = "#C8102E"  # novel classes are red in the paper; they are triangles too, for eyes that do not tell red from black
 BASE_NEIGHBOURS = 2  # base rows labelled for each novel row and each target
@@ -28,21 +26,6 @@ class _Label:
     size: float
     reach: float  # in points
     style: str = "normal"
-
-
-def principal_plane(rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean ``(d,)``, two principal directions ``(2, d)`` and their shares of variance ``(2,)`` of ``rows (n, d)``.
-
-    The sign of a direction is fixed by making its largest coordinate positive.
-    """
-    mean = rows.mean(axis=0)
-    _, singular, directions = np.linalg.svd(rows - mean, full_matrices=False)
-    shares = singular**2 / max(float((singular**2).sum()), np.finfo(float).tiny)
-    plane, share = np.zeros((2, rows.shape[1])), np.zeros(2)
-    kept = min(2, len(directions))
-    plane[:kept], share[:kept] = directions[:kept], shares[:kept]
-    largest = np.take_along_axis(plane, np.abs(plane).argmax(axis=1)[:, None], axis=1)
-    return mean, plane * np.where(largest < 0, -1.0, 1.0), share
 
 
 def weight_space_figure(space: WeightSpace, title: str = "") -> Figure:

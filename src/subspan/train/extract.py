@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from subspan.backbones import CosineHead, Network
-from subspan.backbones.checkpoint import read_tensors, write_tensors
+from subspan.backbones.checkpoint import module_digest, read_tensors, write_tensors
 from subspan.train.augment import Augment
 from subspan.train.evaluate import batches, evaluation_mode, normalised
 from subspan.train.recipe import Recipe
@@ -155,13 +155,7 @@ class Extractor:
 
 def weights_digest(network: Network) -> str:
     """sha256 over names and values of the backbone's state; the head does not shape features."""
-    sha = hashlib.sha256()
-    for name, tensor in sorted(network.backbone.state_dict().items()):
-        if name.endswith("num_batches_tracked") or ".clock." in f".{name}":
-            continue  # counters, without effect in evaluation mode
-        sha.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        sha.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return sha.hexdigest()
+    return module_digest(network.backbone)
 
 
 def pixels_digest(images: NDArray[np.uint8], rows: NDArray[np.int64]) -> str:

@@ -1,0 +1,40 @@
+"""A classifier of photographs that grows: a store, a pretrained backbone and an incremental classifier in one hand."""
+
+from subspan.catalogue.catalogue import Catalogue, CatalogueError
+from subspan.catalogue.options import CatalogueOptions
+from subspan.catalogue.photographs import open_class_photographs
+from subspan.catalogue.records import (
+    Candidate,
+    CheckChange,
+    ClassAccuracy,
+    ClassEntry,
+    Evaluation,
+    InitReport,
+    MapPoint,
+    Prediction,
+    SessionEntry,
+    Taken,
+    TeachReport,
+    TradeOff,
+    WeightMap,
+)
+
+__all__ = [
+    "Candidate",
+    "Catalogue",
+    "CatalogueError",
+    "CatalogueOptions",
+    "CheckChange",
+    "ClassAccuracy",
+    "ClassEntry",
+    "Evaluation",
+    "InitReport",
+    "MapPoint",
+    "Prediction",
+    "SessionEntry",
+    "Taken",
+    "TeachReport",
+    "TradeOff",
+    "WeightMap",
+    "open_class_photographs",
+]

@@ -1,0 +1,94 @@
+"""The check set: a few examples of every class, kept as features, on which every session is judged.
+
+Of base classes they are held out: no row was learned from them. Of classes taught later, where every photograph counts,
+they are the taught ones themselves; they show what later sessions take away, not how good the class is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+LARGEST_HALF = 6e4  # half-precision numbers end at 65504
+
+
+@dataclass(frozen=True)
+class CheckSet:
+    """Kept examples."""
+
+    features: FloatArray  # (m, d)
+    names: tuple[str, ...]  # (m,)
+    held_out: NDArray[np.bool_]  # (m,)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def labels(self, classes: Sequence[str]) -> NDArray[np.int64]:
+        """The place of every example's class in ``classes``, (m,)."""
+        place = {name: i for i, name in enumerate(classes)}
+        return np.array([place[name] for name in self.names], np.int64)
+
+    def select(self, chosen: NDArray[np.bool_]) -> "CheckSet":
+        """Only the examples marked in ``chosen`` (m,)."""
+        names = tuple(name for name, keep in zip(self.names, chosen, strict=True) if keep)
+        return CheckSet(self.features[chosen], names, self.held_out[chosen])
+
+    def of(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Which examples are of these classes, (m,)."""
+        wanted = set(names)
+        return np.array([name in wanted for name in self.names], bool)
+
+    def renamed(self, old: str, new: str) -> "CheckSet":
+        return CheckSet(self.features, tuple(new if name == old else name for name in self.names), self.held_out)
+
+    def with_taught(self, features: FloatArray, names: Sequence[str], keep: int) -> "CheckSet":
+        """The set with the first taught examples of each class, as long as it has fewer than ``keep``."""
+        room = {name: keep - self.names.count(name) for name in set(names)}
+        chosen: list[int] = []
+        for i, name in enumerate(names):
+            if room[name] > 0:
+                chosen.append(i)
+                room[name] -= 1
+        return CheckSet(
+            np.concatenate([self.features, features[chosen]]),
+            (*self.names, *(str(names[i]) for i in chosen)),
+            np.concatenate([self.held_out, np.zeros(len(chosen), bool)]),
+        )
+
+    def to_arrays(self, classes: Sequence[str]) -> dict[str, NDArray]:
+        """Arrays for a store, in half precision where the numbers allow it."""
+        small = len(self.features) == 0 or np.abs(self.features).max() < LARGEST_HALF
+        return {
+            "check_features": self.features.astype(np.float16) if small else self.features,
+            "check_labels": self.labels(classes),
+            "check_held_out": self.held_out,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray], classes: Sequence[str]) -> "CheckSet":
+        """The inverse of `to_arrays`."""
+        names = tuple(str(classes[i]) for i in arrays["check_labels"].tolist())
+        return cls(arrays["check_features"].astype(np.float32), names, arrays["check_held_out"])
+
+    @classmethod
+    def empty(cls, width: int) -> "CheckSet":
+        return cls(np.zeros((0, width), np.float32), (), np.zeros(0, bool))
+
+
+def hold_out(names: Sequence[str], keep: int, seed: int) -> NDArray[np.bool_]:
+    """Which examples (n,) to hold out: of every class a fifth, but at least one and at most ``keep``.
+
+    A class with fewer than three examples keeps them all for learning.
+
+    >>> hold_out(["ash"] * 10 + ["elm"] * 2, keep=10, seed=0).sum()
+    np.int64(2)
+    """
+    chosen = np.zeros(len(names), bool)
+    labels = np.asarray(names)
+    for number, name in enumerate(sorted(set(names))):
+        places = np.flatnonzero(labels == name)
+        count = 0 if len(places) < 3 else min(keep, max(1, len(places) // 5))
+        chosen[np.random.default_rng([seed, number]).permutation(places)[:count]] = True
+    return chosen

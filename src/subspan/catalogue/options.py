@@ -1,0 +1,30 @@
+"""How a catalogue is made; every field is an option of ``subspan init`` and is stored with the catalogue."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from subspan.pretrained import DEFAULT_BACKBONE
+
+
+def _option(default: Any, help: str) -> Any:
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class CatalogueOptions:
+    """Settings of a catalogue."""
+
+    backbone: str = _option(DEFAULT_BACKBONE, "network that sees the photographs (`subspan backbones`)")
+    method: str = _option("auto", "how classes are added, NAME[:option=value,...] (`subspan methods`)")
+    memory: int = _option(5, "examples of every class that later sessions learn from again")
+    keep: int = _option(10, "examples kept of every class, as features, to judge later sessions by")
+    warn_drop: float = _option(2.0, "warn when a session costs the old classes more percentage points than this")
+    embeddings: str = _option("", "for language methods: 'description', or a file of word vectors")
+    seed: int = _option(0, "of what is held out and of the start of new rows")
+
+    def __post_init__(self) -> None:
+        for name in ("memory", "keep", "seed"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be a whole number, 0 or more; got {getattr(self, name)}")
+        if not self.warn_drop >= 0:
+            raise ValueError(f"warn_drop must not be negative; got {self.warn_drop}")

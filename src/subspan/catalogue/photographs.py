@@ -1,0 +1,39 @@
+"""Photographs as people have them: a folder of class folders, or zips of them."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from subspan.data import folders, zips
+from subspan.data.classfiles import ImageFile, by_folder
+from subspan.data.errors import DataError
+from subspan.data.names import describe_classes
+
+ClassPhotographs = dict[str, list[ImageFile]]  # by class name, in order of file names
+
+
+@contextlib.contextmanager
+def open_class_photographs(path: Path) -> Iterator[ClassPhotographs]:
+    """The photographs below a folder or in zips, by class; readable while the context lasts.
+
+    The folder a photograph lies in is its class. WordNet ids become names where the package or a list beside the data
+    knows them.
+    """
+    if not path.exists():
+        raise DataError(f"there is nothing at {path}")
+    with contextlib.ExitStack() as stack:
+        if folders.recognise(path):
+            images = folders.find_images(path)
+        elif zips.recognise(path):
+            images = stack.enter_context(zips.open_images(path))
+        else:
+            raise DataError(f"{path} holds no photographs; expected {folders.TAKES}")
+        entries = sorted((by_folder(image, path) for image in images), key=lambda entry: (entry.key, entry.file))
+        if not entries:
+            raise DataError(f"{path} holds no photographs; expected {folders.TAKES}")
+        keys = list(dict.fromkeys(entry.key for entry in entries))
+        name_of = dict(zip(keys, describe_classes(keys, path)[0], strict=True))
+        photographs: ClassPhotographs = {}
+        for entry in entries:
+            photographs.setdefault(name_of[entry.key], []).append(ImageFile(entry.file, entry.read))
+        yield photographs

@@ -1,0 +1,67 @@
+"""Probabilities that mean something, and the answer "none of these".
+
+The temperature is fitted, and the threshold taken, on photographs of known classes that no row was learned from.
+
+A photograph is rejected when its *familiarity*, the logarithm of the sum of the exponentials of its class scores (the
+free energy of Liu et al., NeurIPS 2020), is below a threshold. On our development classes it tells unknown photographs
+better than the greatest probability does, since it keeps how large the scores are, which a softmax forgets.
+
+**What the threshold promises.** With n held-out photographs and a share a, the threshold is the floor(a (n + 1))-th
+smallest of their familiarities. A further photograph of the same kind (drawn like them: same classes in the same
+proportion, same camera) is rejected with probability at most a, whatever the model and the distribution (split
+conformal prediction). It promises nothing about any one class, nothing about classes taught later, of which nothing was
+held out, and nothing about how many photographs of unknown classes are noticed: the trade-off curve measures that.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, logsumexp, softmax
+
+FloatArray = NDArray[np.float64]
+COLDEST, HOTTEST = 0.01, 100.0
+
+
+def fit_temperature(scores: FloatArray, labels: NDArray[np.int64]) -> float:
+    """The T for which softmax(scores / T) gives the true labels (n,) the greatest likelihood; scores (n, C).
+
+    n right answers do not prove that the next one is right: as in Platt's scaling, the true class is wanted with
+    probability (n + 1) / (n + 2) and the rest spread over the others.
+
+    >>> scores = np.array([[2.0, 0.0]] * 30)  # says the first class with odds of exp(2): 88 %
+    >>> T = fit_temperature(scores, np.array([0] * 20 + [1] * 10))
+    >>> softmax(scores[0] / T).round(2).tolist()
+    [0.66, 0.34]
+    """
+    count, classes = scores.shape
+    wanted = np.full(scores.shape, 1 / (count + 2) / max(classes - 1, 1))
+    wanted[np.arange(count), labels] = (count + 1) / (count + 2)
+
+    def loss(log_temperature: float) -> float:
+        return -float((wanted * log_softmax(scores / math.exp(log_temperature), axis=1)).sum(axis=1).mean())
+
+    found = minimize_scalar(loss, bounds=(math.log(COLDEST), math.log(HOTTEST)), method="bounded")
+    return float(math.exp(found.x))  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def apply_temperature(scores: FloatArray, temperature: float) -> FloatArray:
+    """Probabilities (n, C) at this temperature."""
+    return softmax(scores / temperature, axis=1)
+
+
+def familiarity(scores: FloatArray) -> FloatArray:
+    """How much a photograph looks like any class at all, (n,)."""
+    return np.asarray(logsumexp(scores, axis=1))
+
+
+def threshold_for(familiarities: FloatArray, share: float) -> float | None:
+    """Reject below this: at most ``share`` of known photographs are; None where (n,) are too few to promise it.
+
+    >>> known = np.arange(1.0, 100.0)
+    >>> threshold_for(known, 0.05), threshold_for(known[:10], 0.05)
+    (5.0, None)
+    """
+    rank = math.floor(share * (len(familiarities) + 1) + 1e-9)
+    return None if rank < 1 else float(np.sort(familiarities)[rank - 1])

@@ -1,0 +1,188 @@
+"""Everything a catalogue knows after a session, immutable: what readers hold while the next session is learned."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subspan import store
+from subspan.catalogue.checkset import CheckSet, FloatArray
+from subspan.catalogue.options import CatalogueOptions
+from subspan.catalogue.records import CheckChange, SessionEntry, Taken
+from subspan.catalogue.rejection import apply_temperature, familiarity, fit_temperature, threshold_for
+from subspan.classifier import IncrementalClassifier
+from subspan.state import extras_of
+
+FORMAT = 1  # of what a catalogue adds to a version
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the check set said of one session."""
+
+    check: CheckChange | None = None
+    takes_from: tuple[Taken, ...] = ()
+    warning: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Judgement":
+        check = None if values["check"] is None else CheckChange(**values["check"])
+        return cls(check, tuple(Taken(**taken) for taken in values["takes_from"]), values["warning"])
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One state of a catalogue."""
+
+    classifier: IncrementalClassifier  # never changed: a session works on a copy
+    options: CatalogueOptions
+    backbone: Mapping[str, Any]  # `Backbone.about`
+    check: CheckSet
+    descriptions: Mapping[str, str]
+    judgements: tuple[Judgement, ...]  # one per session
+    chain: tuple[str, ...] = ()  # ids of the versions in the store, this one's last; () before it is written
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(self.classifier.classes_.tolist())
+
+    def changed(self, change: Callable[[IncrementalClassifier], Any], **values: Any) -> "Snapshot":
+        """A new snapshot after ``change`` on a copy of the classifier, not yet judged."""
+        classifier = copy.copy(self.classifier)
+        change(classifier)
+        return replace(self, classifier=classifier, judgements=(*self.judgements, Judgement()), **values)
+
+    def judged(self, judgement: Judgement) -> "Snapshot":
+        return replace(self, judgements=(*self.judgements[:-1], judgement))
+
+    # Scores
+
+    def scores(self, features: FloatArray) -> NDArray[np.float64]:
+        """Scores (n, C) as the head gives them."""
+        return np.asarray(self.classifier.class_scores(features), np.float64)
+
+    @cached_property
+    def temperature(self) -> float:
+        """Fitted on what was held out; 1 where nothing was."""
+        held_out = self.check.select(self.check.held_out)
+        if len(held_out) == 0:
+            return 1.0
+        return fit_temperature(self.scores(held_out.features), held_out.labels(self.classes))
+
+    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Calibrated probabilities (n, C) of scores."""
+        return apply_temperature(scores, self.temperature)
+
+    @cached_property
+    def known_familiarities(self) -> NDArray[np.float64]:
+        """The familiarity of every example that was held out, (m,)."""
+        held_out = self.check.select(self.check.held_out)
+        return familiarity(self.scores(held_out.features)) if len(held_out) else np.zeros(0)
+
+    def threshold(self, share: float) -> float | None:
+        """The familiarity below which to reject, at most this share of known photographs; None: too few to promise."""
+        return threshold_for(self.known_familiarities, share)
+
+    def accuracy(self) -> float | None:
+        """Percent right on the check set; None where it is empty."""
+        if len(self.check) == 0:
+            return None
+        answers = self.scores(self.check.features).argmax(axis=1)
+        return 100 * float((answers == self.check.labels(self.classes)).mean())
+
+    # The log
+
+    def entries(self) -> list[SessionEntry]:
+        records = self.classifier.sessions_
+        versions: Sequence[str | None] = [*([None] * (len(records) - len(self.chain))), *self.chain]
+        return [
+            SessionEntry(
+                session=number,
+                kind=record.kind,
+                classes=tuple(map(str, record.classes)),
+                examples=record.examples,
+                date=record.date,
+                seconds=record.seconds,
+                version=version,
+                check=judgement.check,
+                takes_from=judgement.takes_from,
+                warning=judgement.warning,
+            )
+            for number, (record, judgement, version) in enumerate(zip(records, self.judgements, versions, strict=True))
+        ]
+
+    # The store
+
+    def to_version(self) -> store.Version:
+        meta = {
+            "catalogue": FORMAT,
+            "options": asdict(self.options),
+            "backbone": dict(self.backbone),
+            "descriptions": dict(self.descriptions),
+            "judgements": [judgement.to_dict() for judgement in self.judgements],
+        }
+        return self.classifier.to_version(self.check.to_arrays(self.classes), meta)
+
+    @classmethod
+    def from_version(cls, version: store.Version, path: Path, chain: tuple[str, ...]) -> "Snapshot":
+        extras = extras_of(version)
+        if extras is None or "catalogue" not in extras[1]:
+            raise store.StoreError(
+                f"'{path}' holds a classifier of features, no catalogue of photographs; `subspan init` makes one"
+            )
+        arrays, meta = extras
+        if meta["catalogue"] > FORMAT:
+            raise store.StoreError(f"'{path}' is a catalogue of format {meta['catalogue']}, newer than this Subspan")
+        classifier = IncrementalClassifier.from_version(version, path, chain)
+        try:
+            return cls(
+                classifier=classifier,
+                options=CatalogueOptions(**meta["options"]),
+                backbone=meta["backbone"],
+                check=CheckSet.from_arrays(arrays, classifier.classes_.tolist()),
+                descriptions=meta["descriptions"],
+                judgements=tuple(map(Judgement.from_dict, meta["judgements"])),
+                chain=chain,
+            )
+        except (KeyError, TypeError, IndexError) as error:
+            raise store.StoreError(f"'{path}' is a catalogue with parts missing: {error!r}") from error
+
+
+def judge(before: Snapshot, after: Snapshot, new: Sequence[str], warn_drop: float) -> Judgement:
+    """What a session did to the other classes, on their kept examples; ``new`` are those it learned."""
+    old_names = set(before.classes).intersection(after.classes).difference(new)
+    old = before.check.select(before.check.of(list(old_names)))
+    if len(old) == 0:
+        return Judgement()
+    answers = before.scores(old.features).argmax(axis=1)
+    probabilities = after.probabilities(after.scores(old.features))
+    answers_after = probabilities.argmax(axis=1)
+    right = answers == old.labels(before.classes)
+    right_after = answers_after == old.labels(after.classes)
+    check = CheckChange(100 * float(right.mean()), 100 * float(right_after.mean()), len(old))
+    places = [after.classes.index(name) for name in new]
+    lost = right & np.isin(answers_after, places)
+    share = probabilities[:, places].sum(axis=1)
+    names = np.asarray(old.names)
+    taken = []
+    for name in dict.fromkeys(old.names):
+        mine = names == name
+        taken.append(Taken(name, int(lost[mine].sum()), int(mine.sum()), round(float(share[mine].mean()), 4)))
+    taken.sort(key=lambda one: (-one.lost, -one.share, one.name))
+    worth_naming = tuple(one for one in taken if one.lost > 0 or one.share >= 0.01)[:5]
+    warning = None
+    if check.drop > warn_drop:
+        warning = (
+            f"accuracy on the kept examples of the old classes fell by {check.drop:.1f} points, from "
+            f"{check.before:.1f} to {check.after:.1f} % (you asked to be warned past {warn_drop:g}); "
+            "`subspan undo` takes the session back"
+        )
+    return Judgement(check, worth_naming, warning)

@@ -1,0 +1,16 @@
+"""Networks that are trained already: photographs in, features out, each with the preprocessing it was trained for."""
+
+from subspan.pretrained.backbone import Backbone, BackboneError, Image, Preprocessing, TorchBackbone
+from subspan.pretrained.registry import DEFAULT_BACKBONE, list_sources, load_backbone, register_source
+
+__all__ = [
+    "DEFAULT_BACKBONE",
+    "Backbone",
+    "BackboneError",
+    "Image",
+    "Preprocessing",
+    "TorchBackbone",
+    "list_sources",
+    "load_backbone",
+    "register_source",
+]

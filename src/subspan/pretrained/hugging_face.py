@@ -1,0 +1,67 @@
+"""An image model of transformers: ``hf:facebook/dinov2-small``, or ``hf:FOLDER`` with one on disk."""
+
+from typing import Any
+
+import PIL.Image
+from torch import Tensor, nn
+
+from subspan.pretrained.backbone import BackboneError, Preprocessing, TorchBackbone
+from subspan.pretrained.registry import optional_import, register_source
+
+
+class ImageVector(nn.Module):
+    """One vector per image: a CLIP model's image vector, else the pooled output, else the first token."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        if hasattr(self.model, "get_image_features"):
+            output: Any = self.model.get_image_features(pixel_values=images)  # pyright: ignore[reportCallIssue]
+            return output if isinstance(output, Tensor) else output.pooler_output
+        output = self.model(pixel_values=images)
+        pooled = getattr(output, "pooler_output", None)
+        return output.last_hidden_state[:, 0] if pooled is None else pooled.flatten(1)
+
+
+@register_source("hf:NAME")
+def hugging_face_model(name: str) -> TorchBackbone:
+    """transformers loads the weights from its cache, a folder or the hub; the model's own file says how to prepare."""
+    with optional_import(f"hf:{name}", "pip install transformers"):
+        from transformers import AutoModel  # pyright: ignore[reportMissingImports]
+        from transformers.image_processing_base import ImageProcessingMixin  # pyright: ignore[reportMissingImports]
+    try:
+        module = AutoModel.from_pretrained(name)
+        settings, _ = ImageProcessingMixin.get_image_processor_dict(name)
+    except Exception as error:  # the hub, the file formats and torch raise kinds of their own
+        raise BackboneError(f"transformers cannot load '{name}': {' '.join(str(error).split())}") from error
+    return TorchBackbone(f"hf:{name}", ImageVector(module), preprocessing_of(settings, name))
+
+
+def preprocessing_of(settings: dict[str, Any], name: str) -> Preprocessing:
+    """Preprocessing from the content of a ``preprocessor_config.json``."""
+    scaled, cut = settings.get("size", 224), settings.get("crop_size")
+    try:
+        resize = _side(scaled)
+        size = _side(cut) if cut is not None and settings.get("do_center_crop", True) else resize
+        if "crop_pct" in settings:  # ConvNeXt's file gives the share to keep instead
+            size, resize = resize, int(resize / settings["crop_pct"])
+        # Both sides named: the model's own code scales both, whatever the shape.
+        squash = isinstance(scaled, dict) and "height" in scaled and cut is None
+        return Preprocessing(
+            size=size,
+            resize=max(size, resize),
+            mean=tuple(settings.get("image_mean", Preprocessing.mean)),
+            std=tuple(settings.get("image_std", Preprocessing.std)),
+            interpolation=PIL.Image.Resampling(settings.get("resample", 3)).name.lower(),  # pyright: ignore[reportArgumentType]
+            fit="squash" if squash else "crop",
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise BackboneError(f"the preprocessing of '{name}' is of no known form: {error}") from error
+
+
+def _side(value: Any) -> int:
+    if isinstance(value, dict):
+        value = value.get("shortest_edge", value.get("height"))
+    return int(value)

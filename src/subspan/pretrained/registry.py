@@ -1,0 +1,69 @@
+"""Backbones by name: ``efficientnet-lite0``, or a source and what it is asked for, as in ``timm:resnet50``.
+
+A new source is one decorated function in a file of its own, and no edit elsewhere.
+"""
+
+import contextlib
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from subspan.pretrained.backbone import Backbone, BackboneError
+
+DEFAULT_BACKBONE = "efficientnet-lite0"
+
+Source = Callable[[str], Backbone]  # from what stands behind the colon
+Registered = TypeVar("Registered", bound=Source)
+_SOURCES: dict[str, tuple[str, Source]] = {}
+
+
+def register_source(form: str) -> Callable[[Registered], Registered]:
+    """Decorate the function that loads backbones of this form, ``PREFIX:WHAT`` or a name alone.
+
+    What of its work fails because a package is missing or does not fit belongs into `optional_import`.
+    """
+
+    def keep(source: Registered) -> Registered:
+        _SOURCES[form.partition(":")[0]] = form, source
+        return source
+
+    return keep
+
+
+def list_sources() -> list[str]:
+    """The forms that names of backbones take.
+
+    >>> list_sources()[0]
+    'efficientnet-lite0'
+    """
+    _import_all()
+    return [form for form, _ in sorted(_SOURCES.values())]
+
+
+def load_backbone(name: str) -> Backbone:
+    """The backbone of this name, with its weights and its preprocessing."""
+    _import_all()
+    prefix, colon, what = name.partition(":")
+    if prefix not in _SOURCES:
+        raise BackboneError(f"there is no backbone '{name}'; names are {', '.join(list_sources())}")
+    form, source = _SOURCES[prefix]
+    if bool(colon) != (":" in form) or (colon and not what):
+        raise BackboneError(f"a backbone of this kind is named {form}; got '{name}'")
+    return source(what)
+
+
+@contextlib.contextmanager
+def optional_import(backbone: str, install: str) -> Iterator[None]:
+    """Turn what a missing or unfitting package raises while it is imported into one sentence."""
+    try:
+        yield
+    except (ImportError, RuntimeError, AttributeError) as error:  # a torchvision that does not fit torch raises any
+        reason = " ".join(str(error).split())
+        raise BackboneError(f"backbone '{backbone}' cannot be loaded ({reason}); install it with: {install}") from error
+
+
+def _import_all() -> None:
+    package = __name__.rpartition(".")[0]
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
