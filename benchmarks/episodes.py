@@ -4,16 +4,14 @@ One episode: 60 base rows, 5 novel classes x 5 shots x 5 copies of the bundled r
 classes, R_old as `norm`, SGD of the paper with its stop rule, up to 1000 steps. The naive loop is torch.optim.SGD with
 autograd on full weights (tests/solve/naive.py), the features in memory. Ratios are taken within one run.
 
-Measured 2026-11-15, best of 3 (CPU) and 2 (GPU) runs after one to warm up; naive: mean of 4 episodes (CPU), 1 (GPU).
+Measured 2026-11-15, best of 3 runs (CPU) or one (GPU) after one to warm up; naive: mean of 4 episodes (CPU), 1 (GPU).
 "Difference": of the final weights, relative, after 200 equal steps.
 
-    2 CPU cores, torch 2.13, 64 episodes           one H200, torch 2.11, 2000 episodes (a step is a CUDA graph)
-    method     steps  batch    naive  ratio        steps  batch    per episode  naive   ratio   difference
-    subspace    1000  4.00 s  1.08 s   17x          1000  1.23 s   0.62 ms      6.55 s  10640x  3e-7
-    semantic     461  1.58 s  0.28 s   11x           448  0.62 s   0.31 ms      0.50 s   1627x  3e-7
-    finetune     809  2.71 s  0.51 s   12x           818  1.00 s   0.50 ms      0.96 s   1916x  3e-7
-
-The naive loop of the H200 column still projected the novel rows one by one (subspace); that of the CPU column does not.
+    2 CPU cores, torch 2.13, 64 episodes                  one H200, torch 2.11, 2000 episodes (a step is a CUDA graph)
+    method     steps  batch    naive  ratio  difference   steps  batch    per episode  naive   ratio  difference
+    subspace    1000  2.80 s  1.11 s   25x   3e-7          1000  1.18 s   0.59 ms      5.23 s  8848x  3e-7
+    semantic     461  1.13 s  0.39 s   22x   3e-7           448  0.59 s   0.29 ms      0.38 s  1289x  3e-7
+    finetune     814  1.92 s  0.70 s   23x   3e-7           818  0.99 s   0.49 ms      0.60 s  1210x  3e-7
 
     python benchmarks/episodes.py                      # 2 CPU cores, 64 episodes
     python benchmarks/episodes.py --device cuda --episodes 2000
