@@ -20,7 +20,7 @@ from subspan.report.reproduction import (
     random_split_tables,
     session0_ratio,
 )
-from subspan.report.reproduction_document import KEPT, to_document
+from subspan.report.reproduction_document import KEPT, MULTI_SESSION, SINGLE_SESSION, to_document
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 PAPER = SHARED / "paper" / "subspace-regularizers.tex"
@@ -114,7 +114,8 @@ def test_fixed_split_rows_are_those_of_the_fact_sheet():
 
 def test_every_row_names_a_known_source():
     tables = (getattr(published(), n) for n in ("main", "without_memory", "with_memory", "old_penalty", "fixed_split"))
-    rows = [row for table in tables for row in table.rows] + list(published().networks)
+    rows = [row for table in tables for row in table.rows]
+    rows += [*published().networks, *published().single_session]
     assert {row.source for row in rows} == set(published().sources)
 
 
@@ -247,9 +248,18 @@ def test_fixed_split_rows_are_set_apart(results):
 
 def test_what_was_written_by_hand_stays_in_the_document(results):
     tables = random_split_tables(results, [1, 2], published())
-    first = to_document(tables, ["Splits 3 to 10."], {"command": "subspan reproduce multi-session"})
+    first = to_document(MULTI_SESSION, tables, ["Splits 3 to 10."], {"command": "subspan reproduce multi-session"})
     assert "- command: `subspan reproduce multi-session`" in first
     assert "- Splits 3 to 10." in first
-    again = to_document(tables, [], {"date": "later"}, earlier=first + "\nBecause of the crops.\n")
+    again = to_document(MULTI_SESSION, tables, [], {"date": "later"}, earlier=first + "\nBecause of the crops.\n")
     assert again.endswith(f"{KEPT}\n\nBecause of the crops.\n")
     assert "Splits 3 to 10." not in again
+    both = to_document(SINGLE_SESSION, tables[:1], ["Images."], {"date": "today"}, earlier=again)
+    assert "# Multi-session" in both
+    assert "- date: later" in both
+    assert both.index("- date: later") < both.index("# Single session") < both.index("- Images.") < both.index(KEPT)
+    anew = to_document(MULTI_SESSION, tables, ["Splits 4 to 10."], {}, earlier=both)
+    assert anew.count("# Multi-session\n") == anew.count("# Single session\n") == 1
+    assert "- date: later" not in anew
+    assert "- Images." in anew
+    assert anew.endswith("Because of the crops.\n")

@@ -17,8 +17,9 @@ from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, load_all
 from subspan.features import FeatureSet
-from subspan.methods import Method, create_method, list_methods
+from subspan.methods import Method, create_method, list_methods, spec_of
 from subspan.methods.regularizer import Regularizer
+from subspan.protocols.config import Config
 from subspan.protocols.fan_out import Placement
 from subspan.protocols.inputs import ProtocolError, missing_for
 from subspan.protocols.multi_session import MultiSession
@@ -55,6 +56,10 @@ def bench(
         list[str] | None,
         typer.Option(help="NAME[:option=value,...], repeatable; default all that the files allow (`subspan methods`)."),
     ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(help="Run the settings of a config, as `subspan sweep` writes it, instead of --method."),
+    ] = None,
     memory: Annotated[
         bool | None, typer.Option("--memory/--no-memory", help="With or without stored examples; neither: both.")
     ] = None,
@@ -78,6 +83,17 @@ def bench(
     setup, place = MultiSession(**protocol), Placement(**placement)
     chosen = {"old_penalty": old_penalty, "solver": solver, "start": start}
     regularizer_options = {name: value for name, value in chosen.items() if value is not None}
+    if config is not None:
+        if method:
+            raise ProtocolError("name methods with --method or settings with --config, not both")
+        settings = Config.load(config, "multi-session").settings
+        method = [spec_of(setting.create()) for setting in settings]
+        kinds = {setting.embeddings for setting in settings if setting.embeddings}
+        if embeddings is None and len(kinds) > 1:
+            raise ProtocolError(
+                f"the settings name several embeddings ({', '.join(sorted(kinds))}); choose with --embeddings"
+            )
+        embeddings = embeddings or next(iter(kinds), None)
     sets = load_all(files or [])
     splits = list(zip(sets, find_all_embeddings(sets, embeddings), strict=True))
     memories = [False, True] if memory is None else [memory]

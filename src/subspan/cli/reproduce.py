@@ -18,7 +18,8 @@ from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, named
 from subspan.features import FeatureFileError, FeatureSet
-from subspan.methods import create_method
+from subspan.methods import spec_of
+from subspan.protocols.config import Config
 from subspan.protocols.fan_out import Placement
 from subspan.protocols.multi_session import MultiSession
 from subspan.protocols.multi_session_runs import Job, run_jobs
@@ -38,12 +39,13 @@ from subspan.report.reproduction import (
     random_split_tables,
     splits_sentence,
 )
-from subspan.report.reproduction_document import to_document
+from subspan.report.reproduction_document import MULTI_SESSION, to_document
 
 FOLDER = Path("benchmarks") / "features"
 BASE_CLASSES, NOVEL_CLASSES = 60, 40
 RANDOM = MultiSession(draws=1)  # one support draw per split, as in the paper
 FIXED = MultiSession(draws=0)  # the listed images
+NAME = "multi-session"
 DEVELOPMENT = 0  # the random split on which settings are chosen: it enters no table
 
 EXAMPLE = """Rebuild the tables and pictures of the paper from feature files: published values beside ours.
@@ -82,7 +84,7 @@ class Inventory:
     left_out: tuple[str, ...]  # one sentence for each file that enters no table
 
 
-@app.command("multi-session", help=EXAMPLE)
+@app.command(NAME, help=EXAMPLE)
 @with_flags(placement=Placement)
 def multi_session(
     report: Annotated[Path | None, typer.Option(help="Write all tables, figures and an HTML page here.")] = None,
@@ -91,6 +93,7 @@ def multi_session(
         typer.Option(help="Folder of feature files; default benchmarks/features of the checkout one is in."),
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write all tables as one markdown file.")] = None,
+    config: Annotated[str | None, typer.Option(help="Settings of methods, as `subspan sweep` writes them.")] = None,
     recipe: Annotated[str, typer.Option(help="Whose random splits to take: the first part of the name.")] = "paper",
     *,
     placement: Values,
@@ -110,7 +113,8 @@ def multi_session(
         console.print(sentence, soft_wrap=True)
     chosen = [inventory.random[recipe][seed] for seed in seeds]
     splits = [load_split(path, f"random:{seed}") for path, seed in zip(chosen, seeds, strict=True)]
-    on_random, in_detail, on_fixed = _run_all(splits, inventory, console, place)
+    settings = Config(NAME, ()) if config is None else Config.load(config, NAME)
+    on_random, in_detail, on_fixed = _run_all(splits, inventory, console, place, settings)
     results = [result for result in on_random if result.method in METHODS]
     trained = trained_networks(inventory, dict(zip(chosen, splits, strict=True)))
     tables = [
@@ -122,11 +126,12 @@ def multi_session(
     far = differences_table(tables)
     facts = {
         **run_facts(RANDOM, place.device, time.perf_counter() - began),
-        "cores": _cores(),
+        "cores": cores(),
         "protocol on the fixed split": f"{FIXED}",
         "protocol hashes": f"{RANDOM.digest} (random splits), {FIXED.digest} (fixed split)",
         "splits": splits_sentence(seeds),
         "recipe of the base sessions": recipe,
+        **({"settings of methods": "; ".join(spec_of(one.create()) for one in settings.settings)} if config else {}),
     }
     for note in dict.fromkeys(note for result in on_random for note in result.notes):
         console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
@@ -141,7 +146,7 @@ def multi_session(
         typer.echo(f"Report: {page}")
     if markdown is not None:
         earlier = markdown.read_text("utf-8") if markdown.is_file() else ""
-        write_atomically(markdown, to_document([*tables, far], missing, facts, earlier))
+        write_atomically(markdown, to_document(MULTI_SESSION, [*tables, far], missing, facts, earlier))
         typer.echo(f"Markdown: {markdown}")
 
 
@@ -230,20 +235,20 @@ def what_is_missing(inventory: Inventory, trained: Sequence[TrainedNetwork], rec
 
 
 def _run_all(
-    splits: list[FeatureSet], inventory: Inventory, console: Console, place: Placement
+    splits: list[FeatureSet], inventory: Inventory, console: Console, place: Placement, config: Config
 ) -> tuple[list[MethodResult], list[MethodResult], dict[str, list[MethodResult]]]:
     """Results over the random splits, those of the first split with their confusions, and those of each fixed file."""
     pairs = list(zip(splits, find_all_embeddings(splits, None), strict=True))
     everything = tuple(range(len(pairs)))
     both = [(method, memory) for memory in (False, True) for method in METHODS]
     alone = [(method, False) for method in ABLATION if method not in METHODS]
-    jobs = [Job(create_method(method), memory, everything) for method, memory in both + alone]
+    jobs = [Job(config.method(method), memory, everything) for method, memory in both + alone]
     # Heat maps show the classes of one split; results over several have no common confusion.
-    detail = [Job(create_method(method), False, (0,)) for method in ("finetune", "subspace")] if len(pairs) > 1 else []
+    detail = [Job(config.method(method), False, (0,)) for method in ("finetune", "subspace")] if len(pairs) > 1 else []
     fixed = {recipe: load_split(path, "fixed") for recipe, path in inventory.fixed.items()}
     fixed_pairs = list(zip(fixed.values(), find_all_embeddings(list(fixed.values()), None), strict=True))
     fixed_jobs = [
-        Job(create_method(method), memory, (number,)) for number in range(len(fixed)) for method, memory in both
+        Job(config.method(method), memory, (number,)) for number in range(len(fixed)) for method, memory in both
     ]
     total = len(jobs + detail + fixed_jobs) * -(-NOVEL_CLASSES // RANDOM.ways)
     with session_progress(console) as bar:
@@ -255,6 +260,11 @@ def _run_all(
         on_random = run_jobs(RANDOM, pairs, jobs + detail, place, on_session=advance)
         on_fixed = run_jobs(FIXED, fixed_pairs, fixed_jobs, place, on_session=advance) if fixed else []
         bar.update(task, completed=total)
+    # Tables find a method by the name it has there, whatever settings it was run with.
+    names = [method for method, _ in both + alone] + ["finetune", "subspace"] * bool(detail)
+    on_random = [dataclasses.replace(one, method=name) for one, name in zip(on_random, names, strict=True)]
+    names = [method for method, _ in both] * len(fixed)
+    on_fixed = [dataclasses.replace(one, method=name) for one, name in zip(on_fixed, names, strict=True)]
     in_detail = on_random[len(jobs) :] or on_random
     by_recipe = {recipe: on_fixed[number * len(both) : (number + 1) * len(both)] for number, recipe in enumerate(fixed)}
     return on_random[: len(jobs)], in_detail, by_recipe
@@ -277,7 +287,7 @@ def _figures(
     ]
 
 
-def _cores() -> str:
+def cores() -> str:
     """How many cores there are and how busy: what the seconds mean depends on both."""
     load = f", {os.getloadavg()[0]:.1f} processes at once over the last minute" if hasattr(os, "getloadavg") else ""
     return f"{os.cpu_count()}{load}"

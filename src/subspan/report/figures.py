@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from subspan.protocols.results import MethodResult
+from subspan.protocols.results import MethodResult, WeightSpace
 from subspan.report.curves import accuracy_curves
 from subspan.report.heatmaps import prediction_heatmaps
 from subspan.report.style import method_styles, to_png
@@ -79,22 +79,26 @@ def weight_space_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigu
         result = _first(r for r in _without_memory_first(results) if r.weight_space and r.weight_space.moving == moving)
         if result is None or result.weight_space is None:
             continue
-        space = result.weight_space
-        kind = "moving" if moving else "fixed"
-        yield ReportFigure(
-            name=f"weight-space-{kind}-targets",
-            title=f"Weight space with {kind} targets: {result.method}, {_memory(result.memory)}",
-            caption="The rows of the classifier on their first two principal components. Novel classes are red "
-            "triangles, each tied to its target, a green cross; "
-            + (
-                "the target is the row's projection on the base subspace and moves with it."
-                if moving
-                else "the target is fixed before the session starts."
-            )
-            + " Base classes are black; the nearest are named.",
-            alt=f"Scatter plot of {len(space.base)} base rows and {len(space.novel)} novel rows with their targets.",
-            png=to_png(weight_space_figure(space)),
+        yield weight_space_picture(f"{result.method}, {_memory(result.memory)}", result.weight_space)
+
+
+def weight_space_picture(what: str, space: WeightSpace) -> ReportFigure:
+    """The weight space of one head; ``what`` names method and setting."""
+    kind = "moving" if space.moving else "fixed"
+    return ReportFigure(
+        name=f"weight-space-{kind}-targets",
+        title=f"Weight space with {kind} targets: {what}",
+        caption="The rows of the classifier on their first two principal components. Novel classes are red "
+        "triangles, each tied to its target, a green cross; "
+        + (
+            "the target is the row's projection on the base subspace and moves with it."
+            if space.moving
+            else "the target is fixed before the session starts."
         )
+        + " Base classes are black; the nearest are named.",
+        alt=f"Scatter plot of {len(space.base)} base rows and {len(space.novel)} novel rows with their targets.",
+        png=to_png(weight_space_figure(space)),
+    )
 
 
 def _without_memory_first(results: Sequence[MethodResult]) -> list[MethodResult]:

@@ -1,4 +1,4 @@
-"""Published numbers of multi-session experiments on miniImageNet, each with where it was read: ``published.json``.
+"""Published numbers of both protocols, each with where it was read: ``published.json``.
 
 Nothing here was measured by us. ``P`` marks the tables of the subspace paper, which quotes Tao, Chen and Cheraghian;
 the other marks say how far a row of a later system was checked.
@@ -59,6 +59,25 @@ class PublishedNetwork:
 
 
 @dataclass(frozen=True)
+class PublishedCell:
+    """One system with one number of shots: joint accuracy (%) over 2000 episodes, its 95 % interval, and Delta."""
+
+    accuracy: float
+    half_width: float
+    delta: float
+    bold: bool = False  # printed as not significantly different from the best
+
+
+@dataclass(frozen=True)
+class PublishedEpisodes:
+    """One line of the single-session table."""
+
+    model: str
+    source: str  # a key of Published.sources; "P" for the paper's own methods
+    cells: Mapping[tuple[str, int], PublishedCell]  # by data set (mini, tiered) and shots
+
+
+@dataclass(frozen=True)
 class Published:
     """All tables; ``sources`` says what each source mark means."""
 
@@ -69,6 +88,7 @@ class Published:
     old_penalty: PublishedTable
     networks: tuple[PublishedNetwork, ...]
     fixed_split: PublishedTable  # another protocol
+    single_session: tuple[PublishedEpisodes, ...]
 
 
 @cache
@@ -83,7 +103,18 @@ def published() -> Published:
         PublishedNetwork(**{**row, "validation": tuple(row["validation"])}) for row in data["networks"]["rows"]
     )
     names = ("main", "without_memory", "with_memory", "old_penalty", "fixed_split")
-    return Published(data["sources"], networks=networks, **{name: _table(data[name]) for name in names})
+    episodes = tuple(map(_episodes, data["single_session"]["rows"]))
+    tables = {name: _table(data[name]) for name in names}
+    return Published(data["sources"], networks=networks, single_session=episodes, **tables)
+
+
+def _episodes(row: Mapping[str, Any]) -> PublishedEpisodes:
+    cells = {
+        (data, int(shots)): PublishedCell(*map(float, numbers[:3]), bold="bold" in numbers)
+        for data in ("mini", "tiered")
+        for shots, numbers in row[data].items()
+    }
+    return PublishedEpisodes(row["model"], row["source"], cells)
 
 
 def _table(data: Mapping[str, Any]) -> PublishedTable:

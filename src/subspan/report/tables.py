@@ -168,13 +168,23 @@ def _column_cells(measure: Measure, results: list[MethodResult], summaries: list
 def _top(better: int, results: list[MethodResult], values: list[FloatArray]) -> list[bool]:
     """Which results are best or not significantly worse; none where the draws do not pair or say nothing."""
     pairs = all(np.array_equal(result.splits, results[0].splits) for result in results)
-    samples = {str(i): better * independent_samples(r, v) for i, (r, v) in enumerate(zip(results, values, strict=True))}
-    finite = all(np.isfinite(sample).all() for sample in samples.values())
-    if not (better and pairs and finite) or len(samples) < 2 or len(samples["0"]) < 2:
+    if not (better and pairs):
         return [False] * len(results)
-    if all(np.array_equal(sample, samples["0"]) for sample in samples.values()):
-        return [False] * len(results)
-    return [test.not_below for test in paired_tests(samples).values()]
+    return not_below_best([better * independent_samples(r, v) for r, v in zip(results, values, strict=True)])
+
+
+def not_below_best(samples: Sequence[FloatArray]) -> list[bool]:
+    """Which of several paired samples (n,) have the highest mean or are not significantly below it.
+
+    Paired t-tests, p < 0.05 after Bonferroni correction. None where there is nothing to compare: one method, one
+    sample, or all the same.
+    """
+    nothing = [False] * len(samples)
+    if len(samples) < 2 or len(samples[0]) < 2 or not all(np.isfinite(sample).all() for sample in samples):
+        return nothing
+    if all(np.array_equal(sample, samples[0]) for sample in samples):
+        return nothing
+    return [test.not_below for test in paired_tests({str(i): sample for i, sample in enumerate(samples)}).values()]
 
 
 def _notes(results: Sequence[MethodResult]) -> tuple[str, ...]:

@@ -1,0 +1,233 @@
+"""``subspan reproduce single-session``: the paper's second table, made anew from feature files."""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from subspan.cli import reproduce
+from subspan.cli.bench import session_progress, write_atomically
+from subspan.cli.facts import run_facts
+from subspan.cli.flags import Values, with_flags
+from subspan.cli.inputs import embeddings_of, named
+from subspan.features import FeatureFileError, FeatureSet
+from subspan.protocols.config import Config, Setting
+from subspan.protocols.episodes import Episodes
+from subspan.protocols.fan_out import Placement
+from subspan.protocols.inputs import ProtocolError
+from subspan.protocols.results import EpisodeResult
+from subspan.protocols.single_session import SingleSession
+from subspan.protocols.single_session_runs import Cell, run_cells
+from subspan.report.figures import ReportFigure, weight_space_picture
+from subspan.report.html import write_page
+from subspan.report.published import published
+from subspan.report.render import to_console
+from subspan.report.reproduction_document import SINGLE_SESSION, to_document
+from subspan.report.single_session import DATA, DELTA_CAVEAT, episodes_table, settings_table
+
+NAME = "single-session"
+PROTOCOL = SingleSession()
+PICTURED = {"Subspace", "Semantic subspace (label)"}  # 5-shot: moving and fixed targets
+
+EXAMPLE = """Rebuild the single-session table and its two pictures from feature files: published values beside ours.
+
+The folder's RECIPE-ravi gives the miniImageNet half, RECIPE-tiered (whoever has the images) the tieredImageNet half.
+Settings that the paper does not give were chosen on development classes and are marked. Without --report and --markdown
+all tables are printed.
+
+Examples:
+
+    subspan reproduce single-session --report report
+
+    subspan reproduce single-session --device cuda --markdown REPRODUCIBILITY.md
+
+    subspan reproduce single-session --episodes-out episodes.safetensors     # for another system to see the same ones
+"""
+
+
+@dataclass(frozen=True)
+class Half:
+    """One data set of the table."""
+
+    data: str
+    split: str  # as the feature file names it
+    base_count: int
+    novel_count: int
+
+    @property
+    def config(self) -> str:
+        return f"{NAME}-{self.data}"
+
+
+HALVES = (Half("mini", "ravi", 64, 20), Half("tiered", "tiered", 200, 160))
+
+
+def register(parent: typer.Typer) -> None:
+    reproduce.app.command(NAME, help=EXAMPLE)(single_session)
+
+
+@with_flags(placement=Placement)
+def single_session(
+    report: Annotated[Path | None, typer.Option(help="Write all tables, figures and an HTML page here.")] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(help="Folder of feature files; default benchmarks/features of the checkout one is in."),
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write all tables as a section of this markdown file.")] = None,
+    config: Annotated[
+        str | None, typer.Option(help="Settings of methods instead of the packaged ones; for one data set only.")
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="Whose features to take: the first part of the name.")] = "paper",
+    data: Annotated[str | None, typer.Option(help="mini or tiered; default what the folder has.")] = None,
+    count: Annotated[int, typer.Option(help="Episodes.")] = PROTOCOL.count,
+    seed: Annotated[int, typer.Option(help="Of the episodes and of the rows' start.")] = PROTOCOL.seed,
+    episodes: Annotated[
+        Path | None, typer.Option(help="Replay the episodes of this file; for one data set only.")
+    ] = None,
+    episodes_out: Annotated[
+        Path | None, typer.Option(help="Write the episodes for others to replay (.safetensors); for one data set only.")
+    ] = None,
+    *,
+    placement: Values,
+) -> None:
+    place = Placement(**placement)
+    folder = reproduce.find_folder(features, Path.cwd())
+    found = find_halves(folder, recipe, data)
+    if len(found) > 1 and (config or episodes or episodes_out):
+        raise ProtocolError("--config, --episodes and --episodes-out are for one data set; choose it with --data")
+    protocol = dataclasses.replace(PROTOCOL, count=count, seed=seed)
+    began = time.perf_counter()
+    console = Console(stderr=True)
+    tables, figures, used = [], [], {}
+    for half, path in found.items():
+        loaded = load_half(path, half)
+        settings = Config.load(config or half.config, NAME)
+        drawn = _episodes(protocol, loaded, settings.settings, episodes, episodes_out)
+        runs = _run(protocol, loaded, settings.settings, drawn, place, console)
+        tables += [
+            episodes_table(half.data, runs, published(), notes_on(loaded, recipe, count)),
+            settings_table(half.data, settings.settings, str(settings.about.get("chosen", "chosen by the user"))),
+        ]
+        figures += _pictures(runs, half)
+        used |= {f"settings, {DATA[half.data]}": config or f"{half.config}, which comes with the package"}
+        used |= {f"episodes, {DATA[half.data]}": f"hash {drawn.protocol} on items {drawn.items}"}
+    missing = [f"No feature file {recipe}-{half.split} of {DATA[half.data]}." for half in HALVES if half not in found]
+    facts = {**run_facts(protocol, place.device, time.perf_counter() - began), "cores": reproduce.cores(), **used}
+    for one in tables if report is None and markdown is None else tables[:1]:
+        Console(width=max(120, Console().width)).print(to_console(one.table, decimals=2))
+    if report is not None:
+        title = "Subspan: the paper's single-session experiments"
+        page = write_page(
+            report, title=title, findings=[DELTA_CAVEAT, *missing], tables=tables, figures=figures, facts=facts
+        )
+        typer.echo(f"Report: {page}")
+    if markdown is not None:
+        earlier = markdown.read_text("utf-8") if markdown.is_file() else ""
+        write_atomically(markdown, to_document(SINGLE_SESSION, tables, missing, facts, earlier))
+        typer.echo(f"Markdown: {markdown}")
+
+
+def find_halves(folder: Path, recipe: str, data: str | None) -> dict[Half, Path]:
+    """The feature file of each half of the table that the folder has, or of the one asked for."""
+    if data is not None and data not in DATA:
+        raise ProtocolError(f"--data must be one of {', '.join(DATA)}; got '{data}'")
+    wanted = [half for half in HALVES if data in (None, half.data)]
+    files = {
+        half: path
+        for half in wanted
+        for ending in (".npz", ".safetensors")
+        if (path := folder / f"{recipe}-{half.split}{ending}").is_file()
+    }
+    if not files:
+        names = " or ".join(f"{recipe}-{half.split}.safetensors" for half in wanted)
+        raise FeatureFileError(f"'{folder}' has no feature file {names}")
+    return files
+
+
+def load_half(path: Path, half: Half) -> FeatureSet:
+    """A feature file, if it is of the novel classes of the split its name says."""
+    features = named(FeatureSet.load(path))
+    contents = features.meta.get("contents")
+    told = features.meta.get("split", half.split)
+    if str(told).partition(":")[0] != half.split or (isinstance(contents, dict) and contents.get("novel") != "novel"):
+        raise FeatureFileError(
+            f"'{path}' is named after the novel classes of {half.split} but was made from other data"
+        )
+    if (features.base_count, features.novel_count) != (half.base_count, half.novel_count):
+        raise FeatureFileError(
+            f"'{path}' has {features.base_count} base and {features.novel_count} novel classes; {DATA[half.data]} has "
+            f"{half.base_count} and {half.novel_count}"
+        )
+    return features
+
+
+def notes_on(features: FeatureSet, recipe: str, count: int) -> list[str]:
+    """What of the features makes ours differ from the paper's."""
+    fewest = min(int((features.base_test_labels == c).sum()) for c in range(features.base_count))
+    accuracy = features.meta.get("session0_test")
+    at = f" Session 0 is at {accuracy:.2f} % on these." if isinstance(accuracy, float) else ""
+    notes = [
+        f"Base queries: ours are held out of each base class's own images ({fewest} of them, which the network did not "
+        f"see); the paper trains on all and asks about other ImageNet images.{at} Network by recipe '{recipe}'."
+    ]
+    if count != PROTOCOL.count:
+        notes.append(f"Only {count} episodes; the paper has {PROTOCOL.count}.")
+    return notes
+
+
+def _episodes(
+    protocol: SingleSession,
+    features: FeatureSet,
+    settings: Sequence[Setting],
+    replayed: Path | None,
+    out: Path | None,
+) -> Episodes:
+    """The episodes with the most shots that a setting asks for, drawn or read, and written where wanted."""
+    most = max((setting.shots or protocol.shots for setting in settings), default=protocol.shots)
+    if replayed is not None:
+        drawn = Episodes.load(replayed)
+        drawn.check(features)
+    else:
+        drawn = dataclasses.replace(protocol, shots=most).draw(features)
+    if out is not None:
+        typer.echo(f"Episodes: {drawn.save(out)}")
+    return drawn
+
+
+def _run(
+    protocol: SingleSession,
+    features: FeatureSet,
+    settings: Sequence[Setting],
+    episodes: Episodes,
+    place: Placement,
+    console: Console,
+) -> list[tuple[Setting, EpisodeResult]]:
+    cells = [Cell(one.create(), one.shots or protocol.shots, one.embeddings) for one in settings]
+    with session_progress(console) as bar:
+        task = bar.add_task("episodes", total=len(cells) * len(episodes))
+        results = run_cells(
+            protocol,
+            features,
+            cells,
+            place,
+            embeddings=embeddings_of(features, settings),
+            episodes=episodes,
+            on_episodes=lambda done: bar.advance(task, done),
+        )
+    return list(zip(settings, results, strict=True))
+
+
+def _pictures(runs: Sequence[tuple[Setting, EpisodeResult]], half: Half) -> list[ReportFigure]:
+    """The weight space of the first episode with moving and with fixed targets."""
+    shots = max(result.shots for _, result in runs)
+    pictures = [
+        weight_space_picture(f"{setting.name}, {DATA[half.data]}, {shots}-shot, first episode", result.weight_space)
+        for setting, result in runs
+        if setting.name in PICTURED and result.shots == shots and result.weight_space is not None
+    ]
+    return [dataclasses.replace(one, name=f"{half.config}-{one.name}") for one in pictures]

@@ -1,0 +1,161 @@
+"""The paper's single-session table, made anew: published beside ours, and the settings that ours were run with."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subspan.metrics import interval_half_width
+from subspan.protocols.config import Setting
+from subspan.protocols.results import EpisodeResult
+from subspan.report.html import ReportTable
+from subspan.report.published import Published, PublishedCell, PublishedEpisodes
+from subspan.report.reproduction import OURS, PUBLISHED, QUOTED
+from subspan.report.tables import Cell, Column, Row, Table, not_below_best
+
+FloatArray = NDArray[np.float64]
+
+DATA: Mapping[str, str] = {"mini": "miniImageNet", "tiered": "tieredImageNet"}
+CHOSEN, DEFAULT = "†", "°"
+OPTIONS: Mapping[str, str] = {
+    "learning_rate": "rate",
+    "weight_decay": "decay",
+    "gamma": "gamma",
+    "beta_base": "beta",
+    "tau": "tau",
+}
+DELTA_CAVEAT = (
+    "Delta: mean over base and novel queries of their accuracy among all classes minus their accuracy among the half's "
+    "own classes. A model that is always wrong has the best Delta, 0: read it beside the accuracy only."
+)
+
+
+@dataclass(frozen=True)
+class _Measure:
+    key: str
+    title: str
+    meaning: str
+    samples: Callable[[EpisodeResult], FloatArray]
+    tested: bool = True  # a higher mean is better, and a paired test marks what is not below the best
+
+
+MEASURES = (
+    _Measure("accuracy", "acc.", "joint accuracy: base and novel queries among all classes", lambda r: r.joint),
+    _Measure("delta", "Delta", "what both halves lose when all classes compete", lambda r: r.delta, tested=False),
+    _Measure("base", "base", "base queries among all classes", lambda r: r.base),
+    _Measure("novel", "novel", "novel queries among all classes", lambda r: r.novel),
+    _Measure("base_alone", "base only", "base queries among base classes only", lambda r: r.base_alone),
+    _Measure("novel_alone", "novel only", "novel queries among novel classes only", lambda r: r.novel_alone),
+    _Measure("steps", "steps", "optimiser steps of an episode", lambda r: r.steps, tested=False),
+)
+
+
+def episodes_table(
+    data: str,
+    runs: Sequence[tuple[Setting, EpisodeResult]],
+    published: Published,
+    notes: Sequence[str] = (),
+) -> ReportTable:
+    """One half of the table: quoted systems, then published and ours for each method, 1-shot and 5-shot."""
+    shots = sorted({result.shots for _, result in runs})
+    columns = tuple(
+        Column(
+            f"{measure.key}_{number}_shot",
+            measure.title,
+            f"{measure.meaning}, {number}-shot",
+            f"{number}-shot",
+            decimals=0 if measure.key == "steps" else 2,
+        )
+        for number in shots
+        for measure in MEASURES
+    )
+    names = list(dict.fromkeys(setting.name for setting, _ in runs))
+    theirs = {line.model: line for line in published.single_session}
+    rows = [
+        Row((line.model, QUOTED), _published_cells(line, data, shots), QUOTED)
+        for line in published.single_session
+        if line.source != "P"
+    ]
+    ours = {number: _our_cells([(s, r) for s, r in runs if r.shots == number]) for number in shots}
+    for name in names:
+        line = theirs.get(name)
+        if line is not None and line.source == "P":
+            rows.append(Row((name, PUBLISHED), _published_cells(line, data, shots), name))
+        missing = (Cell(),) * len(MEASURES)
+        rows.append(Row((name, OURS), tuple(c for number in shots for c in ours[number].get(name, missing)), name))
+    counts = sorted({len(result.joint) for _, result in runs})
+    heading = f"Single session, {DATA[data]}"
+    sources = "; ".join(f"'{mark}': {published.sources[mark]}" for mark in ("P", "P, quoting"))
+    said = dict.fromkeys(f"{setting.name}: {note}" for setting, result in runs for note in result.notes)
+    all_notes = (
+        f"Mean over {', '.join(map(str, counts))} episodes with the normal 95 % interval. Bold, ours: the best of its "
+        "column, or not significantly below it (paired t-test over the episodes, p < 0.05 after Bonferroni "
+        "correction); published: as printed.",
+        DELTA_CAVEAT,
+        *notes,
+        f"'{PUBLISHED}' and '{QUOTED}' are {sources}.",
+        *said,
+    )
+    table = Table(("method", "row"), columns, tuple(rows), heading, all_notes)
+    return ReportTable(f"single-session-{data}", heading, table)
+
+
+def settings_table(data: str, settings: Sequence[Setting], chosen_on: str) -> ReportTable:
+    """What every learned method was run with: as published, or marked as chosen by us or left at its default."""
+    columns = tuple(Column(name, title, name, decimals=5) for name, title in OPTIONS.items())
+    rows = []
+    for setting in sorted(settings, key=lambda one: one.shots or 0):
+        method = setting.create()
+        if not hasattr(method, "learning_rate"):
+            continue
+        cells = tuple(_option_cell(setting, getattr(method, name, np.nan), name) for name in OPTIONS)
+        rows.append(Row((setting.name, f"{setting.shots}-shot", setting.embeddings or ""), cells, f"{setting.shots}"))
+    heading = f"Settings, {DATA[data]}"
+    notes = (
+        f"Without a mark: given in the paper's appendix. {CHOSEN}: not given there, {chosen_on}. {DEFAULT}: not given "
+        "there and left at the value of the multi-session experiments.",
+        "beta holds the base rows. No code was released for this setting: R_old as a norm, uniform start of novel rows "
+        "and five augmented copies of each support image are taken over from the multi-session code.",
+    )
+    table = Table(("method", "shots", "embeddings"), columns, tuple(rows), heading, notes)
+    return ReportTable(f"single-session-{data}-settings", heading, table)
+
+
+def _our_cells(runs: Sequence[tuple[Setting, EpisodeResult]]) -> dict[str, tuple[Cell, ...]]:
+    """The cells of each method among those with one number of shots."""
+    by_measure = []
+    for measure in MEASURES:
+        samples = [measure.samples(result) for _, result in runs]
+        top = not_below_best(samples) if measure.tested else [False] * len(samples)
+        half_widths = [interval_half_width(values, distribution="normal") for values in samples]
+        by_measure.append(
+            [
+                Cell(float(values.mean()), float(half) if measure.key != "steps" else np.nan, marked)
+                for values, half, marked in zip(samples, half_widths, top, strict=True)
+            ]
+        )
+    return {setting.name: cells for (setting, _), cells in zip(runs, zip(*by_measure, strict=True), strict=True)}
+
+
+def _published_cells(line: PublishedEpisodes, data: str, shots: Sequence[int]) -> tuple[Cell, ...]:
+    cells = []
+    for number in shots:
+        printed = line.cells.get((data, number))
+        cells += [_printed(measure.key, printed) for measure in MEASURES]
+    return tuple(cells)
+
+
+def _printed(key: str, printed: PublishedCell | None) -> Cell:
+    if printed is None or key not in ("accuracy", "delta"):
+        return Cell()
+    if key == "delta":
+        return Cell(printed.delta)
+    return Cell(printed.accuracy, printed.half_width, printed.bold)
+
+
+def _option_cell(setting: Setting, value: float, name: str) -> Cell:
+    if name == "gamma" and setting.method == "finetune":  # nothing pulls on its novel rows
+        return Cell()
+    mark = "" if name in setting.given else CHOSEN if name in setting.chosen else DEFAULT
+    return Cell(float(value), mark=mark if np.isfinite(value) else "")
