@@ -19,7 +19,7 @@
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -578,16 +578,24 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             result = torch.cat([result, result.new_zeros(len(result), 1)], dim=1)
         return result, int(update.steps)
 
-    def _scores(self, X: ArrayLike | Tensor) -> Tensor:
+    def scorer(self) -> Callable[[Tensor], Tensor]:
+        """The scores (n, C) as a function of features (n, d), nothing checked: for exporting the model."""
         state, method = self._now()
-        checked = validate_data(self, to_numpy(X), reset=False, dtype=[np.float64, np.float32])
-        features = torch.tensor(np.asarray(checked))
         view = state.for_method(method)
-        base = view.base
-        if base.center is not None:
-            base = replace(base, origin=base.center.to(features))
-        queries = append_one(features) if view.with_bias else features
-        return method.scores(base, view.rows.to(features), queries)
+
+        def score(features: Tensor) -> Tensor:
+            base = view.base
+            if base.center is not None:
+                base = replace(base, origin=base.center.to(features))
+            queries = append_one(features) if view.with_bias else features
+            return method.scores(base, view.rows.to(features), queries)
+
+        return score
+
+    def _scores(self, X: ArrayLike | Tensor) -> Tensor:
+        score = self.scorer()
+        checked = validate_data(self, to_numpy(X), reset=False, dtype=[np.float64, np.float32])
+        return score(torch.tensor(np.asarray(checked)))
 
     def _session_input(self, X: ArrayLike | Tensor, y: Labels) -> tuple[Tensor, NDArray[Any]]:
         """Features (n, d) and labels (n,) of a session, checked."""

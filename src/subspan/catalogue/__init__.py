@@ -1,6 +1,8 @@
 """A classifier of photographs that grows: a store, a pretrained backbone and an incremental classifier in one hand."""
 
-from subspan.catalogue.catalogue import Catalogue, CatalogueError
+from subspan.catalogue.catalogue import Catalogue, undo_last
+from subspan.catalogue.errors import CatalogueError
+from subspan.catalogue.export import ExportReport
 from subspan.catalogue.options import CatalogueOptions
 from subspan.catalogue.photographs import open_class_photographs
 from subspan.catalogue.records import (
@@ -28,6 +30,7 @@ __all__ = [
     "ClassAccuracy",
     "ClassEntry",
     "Evaluation",
+    "ExportReport",
     "InitReport",
     "MapPoint",
     "Prediction",
@@ -37,4 +40,5 @@ __all__ = [
     "TradeOff",
     "WeightMap",
     "open_class_photographs",
+    "undo_last",
 ]

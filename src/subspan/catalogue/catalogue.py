@@ -4,51 +4,40 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from subspan import store
-from subspan.catalogue.checkset import CheckSet, FloatArray, hold_out
-from subspan.catalogue.language import DESCRIPTION, class_vectors
+from subspan.catalogue.checkset import FloatArray
+from subspan.catalogue.creation import GivenHead, from_photographs, from_weights, new_place
+from subspan.catalogue.errors import CatalogueError
+from subspan.catalogue.evaluation import evaluate_batch
+from subspan.catalogue.export import ExportReport, export_onnx
+from subspan.catalogue.language import class_vectors
+from subspan.catalogue.looking import Batch, Progress, features_of, look
+from subspan.catalogue.names import check_name, clean_descriptions
 from subspan.catalogue.options import CatalogueOptions
 from subspan.catalogue.records import (
     Candidate,
     CheckChange,
-    ClassAccuracy,
     ClassEntry,
     Evaluation,
     InitReport,
-    MapPoint,
     Prediction,
     SessionEntry,
     TeachReport,
-    TradeOff,
     WeightMap,
 )
 from subspan.catalogue.rejection import familiarity
 from subspan.catalogue.snapshot import Judgement, Snapshot, judge
-from subspan.classifier import IncrementalClassifier
-from subspan.data.errors import DataError
-from subspan.methods import create_method
-from subspan.plane import principal_plane
+from subspan.catalogue.weight_map import map_of
 from subspan.pretrained import Backbone, Image, load_backbone
 
-Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
 REJECT_SHARE = 0.05  # of known photographs, what `reject=True` may reject
-CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-NEAREST = 3  # base classes marked on the map for each newest class
-# Method "auto", chosen on miniImageNet's base classes by benchmarks/practitioner.py --choose: with photographs of the
-# base classes to learn from again, plain fine-tuning is best; without any, the subspace holds the base rows best.
-WITH_PHOTOGRAPHS, WITH_MEANS, WEIGHTS_ONLY = "finetune", "prototype", "subspace"
 PATIENCE = 60.0  # seconds that a session tries to get its turn when others keep writing
-
-
-class CatalogueError(ValueError):
-    """What was asked of a catalogue cannot be done; the message says why, and the catalogue is as it was."""
 
 
 class Catalogue:
@@ -69,7 +58,7 @@ class Catalogue:
     - ``rename(old, new)``, ``remove(name)``, ``undo()``, ``prune()``: each gives what is now the last `SessionEntry`
       or the ids removed
     - ``classes() -> list[ClassEntry]``; ``sessions() -> list[SessionEntry]``; ``weight_map() -> WeightMap``
-    - ``evaluate({name: images}) -> Evaluation``; ``version``; ``path``; ``refresh() -> bool``
+    - ``evaluate({name: images}) -> Evaluation``; ``export(file, images)``; ``version``; ``path``; ``refresh() -> bool``
 
     Errors are `CatalogueError`, `DataError` (a bad image), `StoreError` and `StoreBusyError` (the store), and
     `BackboneError`; all are `ValueError` with one sentence, and none changes the catalogue.
@@ -122,42 +111,11 @@ class Catalogue:
         skip_bad : leave photographs that cannot be read out, and say so in the report, instead of raising.
         """
         began = time.perf_counter()
-        options, descriptions = options or CatalogueOptions(), _clean_descriptions(descriptions)
-        place = _new_place(path)
-        if len(photographs) < 2:
-            raise CatalogueError(
-                f"a catalogue begins with at least two classes; got {', '.join(photographs) or 'none'}"
-            )
-        network = backbone or load_backbone(options.backbone)
-        batch = _look(network, photographs, skip_bad, progress)
-        for name in photographs:
-            _check_name(name)
-            if name not in batch.names:
-                raise CatalogueError(f"class '{name}' has no photograph that can be read")
-        held_out = hold_out(batch.names, options.keep, options.seed)
-        method = _method_for(options, WITH_PHOTOGRAPHS)
-        classifier = IncrementalClassifier(method=method, memory=options.memory, seed=options.seed)
-        names = np.asarray(batch.names)
-        if progress is not None:
-            progress("fitting the base classes", 0, 1)
-        vectors = class_vectors(options.embeddings, sorted(photographs), descriptions)
-        classifier.fit(batch.features[~held_out], names[~held_out], embeddings=vectors)
-        if progress is not None:
-            progress("fitting the base classes", 1, 1)
-        check = CheckSet(batch.features[held_out], tuple(names[held_out].tolist()), held_out[held_out])
-        snapshot = Snapshot(classifier, options, network.about(), check, descriptions, (Judgement(),))
-        catalogue = cls._begin(place, snapshot, network)
-        report = InitReport(
-            classes=len(photographs),
-            examples=int((~held_out).sum()),
-            held_out=int(held_out.sum()),
-            accuracy=catalogue._snapshot.accuracy(),
-            method=method,
-            version=catalogue.version,
-            seconds=round(time.perf_counter() - began, 3),
-            skipped=batch.skipped,
+        place = new_place(path)
+        snapshot, network, skipped = from_photographs(
+            photographs, options or CatalogueOptions(), clean_descriptions(descriptions), backbone, skip_bad, progress
         )
-        return catalogue, report
+        return cls._begin(place, snapshot, network, skipped, began)
 
     @classmethod
     def create_from_weights(
@@ -185,56 +143,40 @@ class Catalogue:
             they cost the base classes, and nothing can be rejected.
         """
         began = time.perf_counter()
-        options, descriptions = options or CatalogueOptions(), _clean_descriptions(descriptions)
-        place = _new_place(path)
-        for name in names:
-            _check_name(name)
-        network = backbone or load_backbone(options.backbone)
-        rows = np.asarray(weights)
-        if rows.ndim != 2 or rows.shape[1] != network.dim:
-            raise CatalogueError(
-                f"weights must be (classes, {network.dim}) for backbone '{network.name}'; got {tuple(rows.shape)}"
-            )
-        method = _method_for(options, WEIGHTS_ONLY if means is None else WITH_MEANS)
-        vectors = class_vectors(options.embeddings, list(names), descriptions)
-        classifier = IncrementalClassifier.from_weights(
-            rows,
-            list(names),
-            bias,
-            means=means,
-            embeddings=vectors,
-            method=method,
-            memory=options.memory,
-            seed=options.seed,
+        place = new_place(path)
+        head = GivenHead(np.asarray(weights), list(names), bias, means)
+        snapshot, network, skipped = from_weights(
+            head,
+            check or {},
+            options or CatalogueOptions(),
+            clean_descriptions(descriptions),
+            backbone,
+            skip_bad,
+            progress,
         )
-        unknown = [name for name in check or {} if name not in names]
-        if unknown:
-            raise CatalogueError(f"class '{unknown[0]}' of the check photographs is not among the {len(names)} names")
-        batch = _look(network, check or {}, skip_bad, progress)
-        kept = _first_of_each(batch.names, options.keep)
-        held_out = CheckSet(batch.features[kept], tuple(batch.names[i] for i in kept), np.ones(len(kept), bool))
-        snapshot = Snapshot(classifier, options, network.about(), held_out, descriptions, (Judgement(),))
-        catalogue = cls._begin(place, snapshot, network)
-        report = InitReport(
-            classes=len(names),
-            examples=0,
-            held_out=len(held_out),
-            accuracy=catalogue._snapshot.accuracy(),
-            method=method,
-            version=catalogue.version,
-            seconds=round(time.perf_counter() - began, 3),
-            skipped=batch.skipped,
-        )
-        return catalogue, report
+        return cls._begin(place, snapshot, network, skipped, began)
 
     @classmethod
-    def _begin(cls, path: Path, snapshot: Snapshot, backbone: Backbone) -> "Catalogue":
+    def _begin(
+        cls, path: Path, snapshot: Snapshot, backbone: Backbone, skipped: tuple[str, ...], began: float
+    ) -> tuple["Catalogue", InitReport]:
+        """Write the first version of a catalogue."""
         accuracy = snapshot.accuracy()
         if accuracy is not None:
             snapshot = snapshot.judged(Judgement(CheckChange(accuracy, accuracy, len(snapshot.check))))
         version = snapshot.to_version()
         store.write(path, [version], version.id)
-        return cls(path, replace(snapshot, chain=(version.id,)), backbone)
+        report = InitReport(
+            classes=len(snapshot.classes),
+            examples=snapshot.classifier.sessions_[0].examples,
+            held_out=len(snapshot.check),
+            accuracy=accuracy,
+            method=str(snapshot.classifier.method),
+            version=version.id,
+            seconds=round(time.perf_counter() - began, 3),
+            skipped=skipped,
+        )
+        return cls(path, replace(snapshot, chain=(version.id,)), backbone), report
 
     # Reading
 
@@ -274,7 +216,14 @@ class Catalogue:
         """Features (n, d) of photographs."""
         return self.backbone.features(images)
 
-    def predict(self, images: Sequence[Image], top: int = 5, reject: bool | float = False) -> list[Prediction]:
+    def predict(
+        self,
+        images: Sequence[Image],
+        top: int = 5,
+        reject: bool | float = False,
+        *,
+        progress: Progress | None = None,
+    ) -> list[Prediction]:
         """The ``top`` most probable classes of every photograph.
 
         Probabilities are calibrated on the held-out examples (see `subspan.catalogue.rejection`).
@@ -284,7 +233,8 @@ class Catalogue:
         reject : whether a photograph may be answered with "none of these"; True promises to reject at most 5 % of
             photographs like the held-out ones, a number at most that share.
         """
-        return self.predict_features(self.backbone.features(images), top, reject)
+        self._threshold(self._snapshot, reject)  # what cannot be promised is said before the work
+        return self.predict_features(features_of(self.backbone, images, progress), top, reject)
 
     def predict_features(self, features: FloatArray, top: int = 5, reject: bool | float = False) -> list[Prediction]:
         """`predict` on features (n, d) that the backbone has computed already."""
@@ -336,25 +286,7 @@ class Catalogue:
 
         Nearness is the cosine between whole rows, not distance on the map.
         """
-        snapshot = self._snapshot
-        rows = np.asarray(snapshot.classifier.coef_, np.float64)
-        is_base = snapshot.classifier.is_base_
-        mean, plane, shares = principal_plane(rows)
-        points = (rows - mean) @ plane.T
-        learned = [entry.classes for entry in snapshot.entries() if entry.kind == "add_classes"]
-        newest = [name for name in snapshot.classes if learned and name in learned[-1]]
-        unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(float).tiny)
-        near: set[int] = set()
-        for name in newest:
-            cosines = np.where(is_base, unit @ unit[snapshot.classes.index(name)], -np.inf)
-            near |= set(np.argsort(-cosines)[:NEAREST].tolist())
-        return WeightMap(
-            tuple(
-                MapPoint(name, float(x), float(y), bool(base), name in newest, i in near)
-                for i, (name, (x, y), base) in enumerate(zip(snapshot.classes, points, is_base, strict=True))
-            ),
-            (float(shares[0]), float(shares[1])),
-        )
+        return map_of(self._snapshot)
 
     def evaluate(
         self,
@@ -369,47 +301,14 @@ class Catalogue:
         curve says how many of them each threshold notices.
         """
         snapshot = self._snapshot
-        batch = _look(self.backbone, photographs, skip_bad, progress)
+        batch = look(self.backbone, photographs, skip_bad, progress)
         if len(batch.names) == 0:
             raise CatalogueError("there is no photograph to evaluate")
-        scores = snapshot.scores(batch.features)
-        place = {name: i for i, name in enumerate(snapshot.classes)}
-        truth = np.array([place.get(name, -1) for name in batch.names])
-        answers, familiarities = scores.argmax(axis=1), familiarity(scores)
-        known = truth >= 0
-        right = answers == truth
-        per_class = []
-        for name in photographs:
-            mine = np.flatnonzero(truth == place.get(name, -2))
-            if len(mine) == 0:
-                continue
-            wrong = Counter(snapshot.classes[answers[i]] for i in mine if not right[i])
-            per_class.append(ClassAccuracy(name, len(mine), int(right[mine].sum()), tuple(wrong.most_common())))
-        curve = []
-        for share in CURVE:
-            threshold = snapshot.threshold(share)
-            if threshold is None or not known.any():
-                continue
-            accepted = familiarities >= threshold
-            curve.append(
-                TradeOff(
-                    promised=share,
-                    threshold=threshold,
-                    known_rejected=100 * float((~accepted[known]).mean()),
-                    accuracy_of_accepted=100 * float(right[known & accepted].mean())
-                    if (known & accepted).any()
-                    else 0.0,
-                    unknown_rejected=100 * float((~accepted[~known]).mean()) if (~known).any() else None,
-                )
-            )
-        return Evaluation(
-            accuracy=100 * float(right[known].mean()) if known.any() else None,
-            examples=int(known.sum()),
-            unknown_examples=int((~known).sum()),
-            per_class=tuple(per_class),
-            curve=tuple(curve),
-            skipped=batch.skipped,
-        )
+        return evaluate_batch(snapshot, batch)
+
+    def export(self, file: str | Path, images: Sequence[Image]) -> ExportReport:
+        """Write backbone and head as one ONNX file, checked on these photographs before it gets its name."""
+        return export_onnx(Path(file), self._snapshot, self.backbone, images, REJECT_SHARE)
 
     # Writing
 
@@ -444,22 +343,19 @@ class Catalogue:
         if not photographs:
             raise CatalogueError("there is nothing to learn: no class was given")
         for name in photographs:
-            _check_name(name)
-        batch = _look(self.backbone, photographs, skip_bad, progress)
-        return self._teach(batch, list(photographs), _clean_descriptions(descriptions), warn_drop)
+            check_name(name)
+        batch = look(self.backbone, photographs, skip_bad, progress)
+        return self._teach(batch, list(photographs), clean_descriptions(descriptions), warn_drop)
 
     def teach_features(self, name: str, features: FloatArray) -> TeachReport:
         """`teach` with features (n, d) that the backbone has computed already."""
-        _check_name(name)
-        batch = _Batch(np.asarray(features, np.float32), (name,) * len(features), ())
+        check_name(name)
+        batch = Batch(np.asarray(features, np.float32), (name,) * len(features), ())
         return self._teach(batch, [name], {}, None)[0]
 
     def _teach(
-        self, batch: "_Batch", names: Sequence[str], descriptions: Mapping[str, str], warn_drop: float | None
+        self, batch: "Batch", names: Sequence[str], descriptions: Mapping[str, str], warn_drop: float | None
     ) -> list[TeachReport]:
-        for name in names:
-            if name not in batch.names:
-                raise CatalogueError(f"class '{name}' has no photograph that can be read")
         began = time.perf_counter()
         labels = np.asarray(batch.names)
 
@@ -512,7 +408,7 @@ class Catalogue:
 
     def rename(self, old: str, new: str) -> SessionEntry:
         """Give a class another name; its row and its examples stay."""
-        _check_name(new)
+        check_name(new)
 
         def change(start: Snapshot) -> list[Snapshot]:
             descriptions = {new if name == old else name: text for name, text in start.descriptions.items()}
@@ -614,38 +510,6 @@ def undo_last(path: str | Path, catalogue: Catalogue | None = None) -> SessionEn
     return undone
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Photographs that were looked at."""
-
-    features: FloatArray  # (n, d)
-    names: tuple[str, ...]  # (n,): their classes
-    skipped: tuple[str, ...]
-
-
-def _look(
-    backbone: Backbone, photographs: Mapping[str, Sequence[Image]], skip_bad: bool, progress: Progress | None
-) -> _Batch:
-    """Features and classes of photographs."""
-    images = [image for name in photographs for image in photographs[name]]
-    names = [name for name in photographs for _ in photographs[name]]
-    bad: dict[int, str] = {}
-    done = 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        done += count
-        if progress is not None:
-            progress("looking at photographs", done, len(images))
-
-    def note(place: int, error: DataError) -> None:
-        bad[place] = str(error)
-
-    features = backbone.features(images, advance=advance, bad=note if skip_bad else None)
-    good = [i for i in range(len(images)) if i not in bad]
-    return _Batch(features[good], tuple(names[i] for i in good), tuple(bad[i] for i in sorted(bad)))
-
-
 def _read(path: Path) -> Snapshot:
     pointer = store.read(path)
     chain = pointer.chain[: pointer.chain.index(pointer.current) + 1]
@@ -658,15 +522,6 @@ def _read(path: Path) -> Snapshot:
             ) from error
         raise
     return Snapshot.from_version(version, path, chain)
-
-
-def _new_place(path: str | Path) -> Path:
-    place = Path(path)
-    if (place / store.POINTER).exists():
-        raise CatalogueError(f"'{place}' exists already; `subspan add` teaches it more, and init needs a new name")
-    if not place.absolute().parent.is_dir():
-        raise CatalogueError(f"'{place}' cannot be made: the folder '{place.absolute().parent}' does not exist")
-    return place
 
 
 def _check_backbone(network: Backbone, snapshot: Snapshot) -> None:
@@ -682,39 +537,3 @@ def _check_backbone(network: Backbone, snapshot: Snapshot) -> None:
             f"backbone '{network.name}' prepares photographs otherwise than when this catalogue was made: "
             f"{network.preprocessing.to_dict()} instead of {stored['preprocessing']}"
         )
-
-
-def _check_name(name: Any) -> None:
-    if not isinstance(name, str) or not name.strip():
-        raise CatalogueError(f"a class name is text that is not empty; got {name!r}")
-    if len(name) > 200 or not name.isprintable() or name != name.strip():
-        raise CatalogueError(
-            f"a class name has at most 200 printable characters and no space at its ends; got {name[:60]!r}"
-        )
-
-
-def _clean_descriptions(descriptions: Mapping[str, str] | None) -> dict[str, str]:
-    return {name: text.strip() for name, text in (descriptions or {}).items() if text.strip()}
-
-
-def _method_for(options: CatalogueOptions, automatic: str) -> str:
-    """The method a catalogue is made with: what the options say, or what suits the way it is made."""
-    if options.method != "auto":
-        needs = create_method(options.method).needs
-        if "embeddings" in needs and not options.embeddings:
-            raise CatalogueError(
-                f"method '{options.method}' uses language; name its source, embeddings='{DESCRIPTION}' or a file of "
-                "word vectors"
-            )
-        return options.method
-    return automatic
-
-
-def _first_of_each(names: Sequence[str], keep: int) -> list[int]:
-    seen: Counter[str] = Counter()
-    chosen = []
-    for i, name in enumerate(names):
-        if seen[name] < keep:
-            chosen.append(i)
-        seen[name] += 1
-    return chosen

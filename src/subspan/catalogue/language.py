@@ -12,7 +12,7 @@ DESCRIPTION = "description"
 
 
 def class_vectors(
-    source: str, names: Sequence[str], descriptions: Mapping[str, str]
+    source: str | None, names: Sequence[str], descriptions: Mapping[str, str]
 ) -> dict[str, NDArray[np.float32]] | None:
     """One vector per class from ``source``; None where the catalogue uses no language.
 

@@ -147,7 +147,7 @@ class TradeOff:
     promised: float  # share of known classes' photographs rejected at most
     threshold: float
     known_rejected: float  # percent of the photographs of known classes in this evaluation
-    accuracy_of_accepted: float  # percent
+    accuracy_of_accepted: float | None  # percent; None where nothing was accepted
     unknown_rejected: float | None  # percent of the photographs of unknown classes; None where there are none
 
 

@@ -1,0 +1,374 @@
+"""The commands for photographs: init, add, rename, remove, predict, evaluate, log, undo, classes, prune, export."""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from subspan.catalogue import Catalogue, CatalogueError, CatalogueOptions, open_class_photographs, undo_last
+from subspan.cli import catalogue_tables as tables
+from subspan.cli.flags import Values, with_flags
+from subspan.cli.stages import shown_stages
+from subspan.data import DataError, folders
+from subspan.data.classfiles import is_image
+from subspan.pretrained import Image, list_sources
+
+CataloguePath = Annotated[Path, typer.Argument(metavar="CATALOGUE", help="Catalogue, a folder NAME.subspan.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave images out that cannot be read, and say which.")]
+Network = Annotated[
+    str | None,
+    typer.Option("--backbone", help="Where the catalogue's network is now, if it moved; its weights must be the same."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    panel = "Photographs"
+    for command in (init, add, predict, evaluate, classes, log, undo, rename, remove, prune, export, backbones):
+        app.command(rich_help_panel=panel)(command)
+
+
+@with_flags(options=CatalogueOptions)
+def init(
+    catalogue: CataloguePath,
+    photographs: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", help="Folder of class folders, or a zip of them.")
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Head that exists: safetensors or npz with weight, perhaps bias and means.")
+    ] = None,
+    names: Annotated[Path | None, typer.Option(help="Its class names, one a line.")] = None,
+    check: Annotated[
+        Path | None, typer.Option(help="With --weights: class folders of images that the head was not trained on.")
+    ] = None,
+    descriptions: Annotated[
+        Path | None, typer.Option(help="JSON file, class name to description, for language methods.")
+    ] = None,
+    skip_bad: SkipBad = False,
+    as_json: Json = False,
+    *,
+    options: Values,
+) -> None:
+    """Make a catalogue from class folders of photographs, or around a classifier that exists.
+
+    Examples:
+
+        subspan init birds.subspan photos/
+
+        subspan init birds.subspan --weights head.safetensors --names names.txt --backbone timm:resnet50
+    """
+    settings = CatalogueOptions(**options)
+    if settings.embeddings and Path(settings.embeddings).is_file():
+        settings = dataclasses.replace(settings, embeddings=str(Path(settings.embeddings).resolve()))
+    said = None if descriptions is None else _read_descriptions(descriptions)
+    if (photographs is None) == (weights is None):
+        raise CatalogueError("init takes either a FOLDER of photographs or --weights with --names")
+    with shown_stages() as progress:
+        if photographs is not None:
+            if names is not None or check is not None:
+                raise CatalogueError("--names and --check belong to --weights; a FOLDER names its own classes")
+            with open_class_photographs(photographs) as by_class:
+                _, report = Catalogue.create(
+                    catalogue, by_class, settings, descriptions=said, skip_bad=skip_bad, progress=progress
+                )
+        else:
+            assert weights is not None
+            if names is None:
+                raise CatalogueError("--weights needs --names, a file with one class name a line")
+            given = _read_head(weights)
+            with open_class_photographs(check) if check is not None else contextlib.nullcontext({}) as by_class:
+                _, report = Catalogue.create_from_weights(
+                    catalogue,
+                    given["weight"],
+                    _read_names(names),
+                    settings,
+                    bias=given.get("bias"),
+                    means=given.get("means"),
+                    check=by_class,
+                    descriptions=said,
+                    skip_bad=skip_bad,
+                    progress=progress,
+                )
+    _show(report, as_json, lambda: tables.init_text(catalogue, report))
+
+
+def add(
+    catalogue: CataloguePath,
+    images: Annotated[
+        list[Path], typer.Argument(metavar="IMAGES...", help="Class folders, or with --class the images.")
+    ],
+    name: Annotated[str | None, typer.Option("--class", help="The class that all these images show.")] = None,
+    describe: Annotated[str | None, typer.Option(help="With --class: a sentence about the class.")] = None,
+    descriptions: Annotated[Path | None, typer.Option(help="JSON file, class name to description.")] = None,
+    warn_drop: Annotated[
+        float | None,
+        typer.Option(help="Warn when the old classes lose more points than this; default the catalogue's."),
+    ] = None,
+    skip_bad: SkipBad = False,
+    backbone: Network = None,
+    as_json: Json = False,
+) -> None:
+    """Teach new classes from a few photographs, or show more of classes that are known.
+
+    Old classes are judged before and after on their kept examples; what the new ones take is named.
+
+    Examples:
+
+        subspan add birds.subspan new/
+
+        subspan add birds.subspan --class "white wolf" a.jpg b.jpg --describe "a large pale wolf"
+    """
+    if describe is not None and name is None:
+        raise CatalogueError("--describe belongs to --class; use --descriptions FILE for several classes")
+    said = {} if descriptions is None else _read_descriptions(descriptions)
+    opened = Catalogue.open(catalogue, backbone)
+    with shown_stages() as progress, contextlib.ExitStack() as stack:
+        by_class: dict[str, list[Image]] = {}
+        if name is not None:
+            by_class[name] = list(_image_files(images))
+            if describe is not None:
+                said[name] = describe
+        else:
+            for folder in images:
+                for one, files in stack.enter_context(open_class_photographs(folder)).items():
+                    by_class.setdefault(one, []).extend(files)
+        reports = opened.teach_all(by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, progress=progress)
+    _show(reports, as_json, lambda: tables.teach_text(reports))
+
+
+def predict(
+    catalogue: CataloguePath,
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGES...", help="Images, or folders of them.")],
+    top: Annotated[int, typer.Option(help="Classes to name for each image.")] = 5,
+    reject: Annotated[bool, typer.Option("--reject", help='Allow the answer "none of these".')] = False,
+    reject_share: Annotated[
+        float, typer.Option(help="Share of images of known classes that --reject may turn away.")
+    ] = 0.05,
+    backbone: Network = None,
+    as_json: Json = False,
+) -> None:
+    """Say what photographs show, with probabilities.
+
+    Examples:
+
+        subspan predict birds.subspan photo.jpg
+
+        subspan predict birds.subspan inbox/ --reject --json
+    """
+    opened = Catalogue.open(catalogue, backbone)
+    files = _image_files(images)
+    with shown_stages() as progress:
+        answers = opened.predict(files, top, reject_share if reject else False, progress=progress)
+    if as_json:
+        _print_json(
+            [
+                {"image": str(file), "name": answer.name, **dataclasses.asdict(answer)}
+                for file, answer in zip(files, answers, strict=True)
+            ]
+        )
+    else:
+        tables.show(tables.predictions_table(files, answers))
+
+
+def evaluate(
+    catalogue: CataloguePath,
+    photographs: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of class folders, or a zip of them.")],
+    confusion: Annotated[Path | None, typer.Option(help="Write who is taken for whom as CSV.")] = None,
+    skip_bad: SkipBad = False,
+    backbone: Network = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a catalogue on photographs whose classes are known.
+
+    Class folders that the catalogue does not know count as unknown: the trade-off table says how many of them rejection
+    notices, and what it costs.
+
+    Example:
+
+        subspan evaluate birds.subspan test-photos/ --confusion confusion.csv
+    """
+    opened = Catalogue.open(catalogue, backbone)
+    with shown_stages() as progress, open_class_photographs(photographs) as by_class:
+        result = opened.evaluate(by_class, skip_bad=skip_bad, progress=progress)
+    if confusion is not None:
+        tables.confusion_table(result).to_csv(confusion)
+    if as_json:
+        _print_json(dataclasses.asdict(result))
+    else:
+        tables.show(*tables.evaluation_tables(result))
+
+
+def classes(catalogue: CataloguePath, as_json: Json = False) -> None:
+    """List the classes of a catalogue.
+
+    Example: subspan classes birds.subspan
+    """
+    entries = Catalogue.open(catalogue).classes()
+    _show(entries, as_json, lambda: tables.classes_table(entries))
+
+
+def log(catalogue: CataloguePath, as_json: Json = False) -> None:
+    """List the sessions: when, which classes, how many examples, old classes before and after.
+
+    Example: subspan log birds.subspan
+    """
+    entries = Catalogue.open(catalogue).sessions()
+    _show(entries, as_json, lambda: tables.log_table(entries))
+
+
+def undo(catalogue: CataloguePath, as_json: Json = False) -> None:
+    """Take the last session back; works also where its version is damaged.
+
+    Example: subspan undo birds.subspan
+    """
+    entry = undo_last(catalogue)
+    _show(entry, as_json, lambda: f"Undone: session {entry.session}, {tables.what(entry)}.")
+
+
+def rename(
+    catalogue: CataloguePath,
+    old: Annotated[str, typer.Argument(help="Class as it is called now.")],
+    new: Annotated[str, typer.Argument(help="Its new name.")],
+    as_json: Json = False,
+) -> None:
+    """Give a class another name.
+
+    Example: subspan rename birds.subspan "grey tit" "great tit"
+    """
+    entry = Catalogue.open(catalogue).rename(old, new)
+    _show(entry, as_json, lambda: f"Session {entry.session}: {tables.what(entry)}.")
+
+
+def remove(
+    catalogue: CataloguePath,
+    name: Annotated[str, typer.Argument(help="Class to forget.")],
+    as_json: Json = False,
+) -> None:
+    """Forget a class; `undo` brings it back until `prune`.
+
+    Example: subspan remove birds.subspan "grey tit"
+    """
+    entry = Catalogue.open(catalogue).remove(name)
+    _show(entry, as_json, lambda: f"Session {entry.session}: {tables.what(entry)}.")
+
+
+def prune(
+    catalogue: CataloguePath,
+    keep: Annotated[
+        int | None, typer.Option(help="Keep only so many of the last versions; default all that are not undone.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Remove versions of undone sessions from the disk, and with --keep old ones too.
+
+    Example: subspan prune birds.subspan --keep 10
+    """
+    removed = Catalogue.open(catalogue).prune(keep)
+    count = f"{len(removed)} version" + "s" * (len(removed) != 1)
+    _show(removed, as_json, lambda: f"Removed {count}.")
+
+
+def export(
+    catalogue: CataloguePath,
+    onnx: Annotated[Path, typer.Option(help="File to write.")],
+    images: Annotated[
+        list[Path] | None,
+        typer.Option("--check", help="Photographs to check the file with, or a folder; default two that come along."),
+    ] = None,
+    backbone: Network = None,
+    as_json: Json = False,
+) -> None:
+    """Write network and head as one ONNX file, checked with onnxruntime against the catalogue.
+
+    Input `pixels` (n, size, size, 3) uint8, scaled and cropped as the file's metadata says; outputs `probabilities` and
+    `familiarity`.
+
+    Example: subspan export birds.subspan --onnx birds.onnx --check photos/
+    """
+    opened = Catalogue.open(catalogue, backbone)
+    report = opened.export(onnx, _image_files(images)[:CHECKED] if images else tables.sample_photographs())
+    _show(report, as_json, lambda: tables.export_text(report))
+
+
+def backbones() -> None:
+    """List the forms that names of backbones take.
+
+    Example: subspan init birds.subspan photos/ --backbone timm:resnet50.a1_in1k
+    """
+    tables.show("\n".join(list_sources()))
+
+
+CHECKED = 64  # photographs at most that an export is checked with
+
+
+def _image_files(paths: Sequence[Path]) -> list[Path]:
+    """The images named, and all images below the folders named."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found = [path / image.file for image in folders.find_images(path)]
+            if not found:
+                raise DataError(f"{path} holds no images")
+            files += found
+        elif path.exists() or is_image(path.name):
+            files.append(path)
+        else:
+            raise DataError(f"there is nothing at {path}")
+    return files
+
+
+def _read_head(path: Path) -> dict[str, Any]:
+    """``weight`` (C, d) and perhaps ``bias`` (C,) and ``means`` (C, d) of a file."""
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        else:
+            arrays = load_file(path)
+    except OSError as error:
+        raise CatalogueError(f"'{path}' cannot be read: {error.strerror or error}") from error
+    except (SafetensorError, ValueError) as error:
+        raise CatalogueError(f"'{path}' is neither safetensors nor npz: {error}") from error
+    plain = {name.rpartition(".")[2].removesuffix("s") + "s" * name.endswith("means"): a for name, a in arrays.items()}
+    if "weight" not in plain:
+        raise CatalogueError(f"'{path}' must hold 'weight' (classes, d); it holds {', '.join(arrays) or 'nothing'}")
+    return plain
+
+
+def _read_names(path: Path) -> list[str]:
+    names = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    return [name for name in names if name]
+
+
+def _read_descriptions(path: Path) -> dict[str, str]:
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise CatalogueError(f"'{path}' is not JSON: {error}") from error
+    if not isinstance(content, dict) or not all(isinstance(text, str) for text in content.values()):
+        raise CatalogueError(f"'{path}' must be a JSON object from class names to descriptions")
+    return content
+
+
+def _show(result: Any, as_json: bool, text: Any) -> None:
+    if as_json:
+        _print_json(_plain(result))
+    else:
+        tables.show(text())
+
+
+def _plain(result: Any) -> Any:
+    if isinstance(result, list):
+        return [_plain(one) for one in result]
+    return dataclasses.asdict(result) if dataclasses.is_dataclass(result) and not isinstance(result, type) else result
+
+
+def _print_json(content: Any) -> None:
+    typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
