@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from types import ModuleType
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -23,6 +25,7 @@ class SgdOptions:
     max_steps: int = 1000
     tolerance: float = 1e-4  # a change of the loss below this counts as small
     patience: int = 10  # so many small changes in a row end a session
+    engine: Literal["auto", "batched", "on_chip"] = "auto"  # on_chip.py's kernel where it pays, or PyTorch's operations
 
 
 def sgd(
@@ -38,15 +41,38 @@ def sgd(
     ----------
     problem : the session, single (n, d) or batched (E, n, d).
     options : the optimiser's settings.
-    progress : called with the number of each step.
+    progress : called with the number of each step; on chip once, with the last.
     """
     options = options or SgdOptions()
     span = to_span(problem)
-    coordinates, steps, loss = _descend(span, options, progress)
+    on_chip = _on_chip(span, options)
+    if on_chip is None:
+        coordinates, steps, loss = _descend(span, options, progress)
+    else:
+        coordinates, steps, loss = on_chip.descend(span, options)
+        if progress is not None:
+            progress(int(steps.max()))
     rows = span.rows(coordinates)
     if problem.features.ndim == 2:
         return Solution(rows[0], steps[0], loss[0])
     return Solution(rows, steps, loss)
+
+
+def _on_chip(span: Span, options: SgdOptions) -> ModuleType | None:
+    """The module with the kernel that takes all steps of a problem on chip; None for the loop below."""
+    wanted = options.engine == "on_chip"
+    if not wanted and (options.engine == "batched" or span.labels.device.type != "cuda"):
+        return None
+    try:
+        from . import on_chip
+    except ImportError as error:
+        if wanted:
+            raise ImportError("the engine 'on_chip' needs Triton; install it with: pip install triton") from error
+        return None
+    reason = on_chip.why_not(span)
+    if wanted and reason is not None:
+        raise ValueError(f"the engine 'on_chip' cannot take this problem: {reason}")
+    return on_chip if wanted or (reason is None and on_chip.pays(span)) else None
 
 
 def _descend(

@@ -1,0 +1,174 @@
+"""The on-chip kernel of descent against PyTorch's batched operations: the same iterates, on one GPU.
+
+The episodes are those of episodes.py: 60 base and 5 novel rows, n = 125, d = 640, R_old as `norm`, up to 1000 steps
+with the stop rule. "Difference": of the weights after 200 equal steps, relative, the worst episode. "Steps apart": how
+far the two stops of an episode lie apart at most. "Descent" is the loop alone; "in all" adds the way into span
+coordinates and back.
+
+    python benchmarks/on_chip.py                # verify and time on a GPU, every way to compile the kernel
+    python benchmarks/on_chip.py --compile      # no GPU needed: what the kernel takes of a Hopper processor
+"""
+
+import argparse
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+
+import torch
+
+from episodes import make_batch, timed
+from subspan.methods import create_method
+from subspan.methods.regularizer import Regularizer
+from subspan.solve import Problem, SgdOptions, on_chip, sgd
+from subspan.solve.on_chip import Tuning
+from subspan.solve.on_chip_kernel import descend_one
+from subspan.solve.sgd import _descend
+from subspan.solve.span import to_span
+
+FIXED_STEPS = 200
+
+
+def compare(
+    name: str, problem: Problem, tunings: Sequence[Tuning], device: torch.device, repeats: int, max_steps: int
+) -> None:
+    """Verify and time one method's episodes by every tuning, and print a line for each."""
+    options = SgdOptions(max_steps=max_steps, engine="batched")
+    fixed = SgdOptions(max_steps=min(FIXED_STEPS, max_steps), patience=10**9)
+    span = to_span(problem)
+    reason = on_chip.why_not(span)
+    if reason is not None:
+        print(f"{name:10} {reason}")
+        return
+    expected = span.rows(_descend(span, fixed, None)[0])
+    batched = [timed(lambda: _descend(span, options, None), device) for _ in range(repeats + 1)]
+    baseline, whole = (
+        min(s for _, s in runs[1:]) for runs in (batched, time_in_all(problem, options, device, repeats))
+    )
+    steps = batched[0][0][1]
+    print(f"{name:10} {'batched':>7} {'':5} {steps.double().mean():6.0f} {baseline:9.4f} {whole:9.4f}", flush=True)
+    for tuning in tunings:
+        label = f"{name:10} {tuning.terms:>7} {tuning.warps:5}"
+        try:
+            first, compiling = timed(lambda t=tuning: on_chip.descend(span, fixed, t), device)
+            error = (span.rows(first[0]) - expected).flatten(1).norm(dim=1) / expected.flatten(1).norm(dim=1)
+            runs = [timed(lambda t=tuning: on_chip.descend(span, options, t), device) for _ in range(repeats + 1)]
+            seconds, ours = min(s for _, s in runs[1:]), runs[-1][0][1]
+            apart = int((ours - steps).abs().max())
+            line = f"{ours.double().mean():6.0f} {seconds:9.4f}"
+            if tuning == Tuning():
+                of_sgd = time_in_all(problem, SgdOptions(max_steps=max_steps, engine="on_chip"), device, repeats)
+                line += f" {min(s for _, s in of_sgd[1:]):9.4f}"
+            else:
+                line += f" {'':9}"
+            print(
+                f"{label} {line} {baseline / seconds:7.1f}x {error.max():11.1e} {apart:12} {compiling:8.1f} s",
+                flush=True,
+            )
+        except Exception as failure:  # one way to compile may fail on this GPU: tell, and go on with the others
+            print(f"{label} failed: {type(failure).__name__}: {str(failure).strip().splitlines()[-1:]}", flush=True)
+
+
+def time_in_all(problem: Problem, options: SgdOptions, device: torch.device, repeats: int) -> list:
+    return [timed(lambda: sgd(problem, options), device) for _ in range(repeats + 1)]
+
+
+def compiled(methods: Sequence[str], tunings: Sequence[Tuning]) -> Iterator[dict]:
+    """Compile the kernel for Hopper and tell what it takes, for every method and tuning of the benchmark."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    tools = Path(triton.__path__[0]) / "backends" / "nvidia" / "bin"
+    kernel = descend_one
+    for name, tuning in product(methods, tunings):
+        split, new_held = name == "subspace", name == "semantic"
+        constants: dict[str, int] = dict(
+            samples=128,
+            old_classes=64,
+            new_classes=16,
+            parts=3 if split else 2,
+            two_old=False,
+            old_delta=False,
+            split=split,
+            new_held=new_held,
+            terms=tuning.terms,
+        )
+        signature = {argument: kind_of(argument, constants) for argument in kernel.arg_names}
+        aligned = {
+            (i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if signature[name] == "*bf16"
+        }
+        binary = triton.compile(
+            ASTSource(kernel, signature, constexprs=constants, attrs=aligned),
+            target=GPUTarget("cuda", 90, 32),
+            options={"num_warps": tuning.warps},
+        )
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+            file.write(binary.asm["cubin"])
+            file.flush()
+            usage, code = (
+                subprocess.run([tools / tool, *flags, file.name], capture_output=True, text=True, check=True).stdout
+                for tool, flags in (("cuobjdump", ["-res-usage"]), ("nvdisasm", []))
+            )
+        numbers = {key: int(re.search(rf"{key}:(\d+)", usage)[1]) for key in ("REG", "STACK")}  # type: ignore[index]
+        yield {
+            "method": name,
+            "tuning": tuning,
+            "shared": binary.metadata.shared,
+            "registers": numbers["REG"],
+            "stack": numbers["STACK"],
+            "reloads": len(re.findall(r"\bLDL\b", code)),
+            "tensor": len(re.findall(r"\bHGMMA\b", code)),
+        }
+
+
+def kind_of(argument: str, constants: dict) -> str:
+    """The type of a kernel's argument in Triton's notation."""
+    if argument in constants:
+        return "constexpr"
+    if not argument.endswith("_pointer"):
+        return "fp32" if argument in ("momentum", "tolerance") else "i32"
+    if re.match(r"(outside_)?(high|middle|low)_", argument):
+        return "*bf16"
+    return {"steps_pointer": "*i64", "label_pointer": "*i32", "is_norm_pointer": "*i32"}.get(argument, "*fp32")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compile", action="store_true", help="compile only, and tell registers and shared memory")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--episodes", type=int, default=2000)
+    parser.add_argument("--methods", nargs="+", default=["subspace", "semantic", "finetune"])
+    parser.add_argument("--terms", nargs="+", type=int, default=[3, 2])
+    parser.add_argument("--warps", nargs="+", type=int, default=[8, 16])
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--max-steps", type=int, default=1000)
+    arguments = parser.parse_args()
+    tunings = [Tuning(terms=terms, warps=warps) for terms, warps in product(arguments.terms, arguments.warps)]
+    if arguments.compile:
+        print(f"{'method':10} terms warps  shared KB  registers  stack B  reloads  tensor instructions")
+        for row in compiled(arguments.methods, tunings):
+            tuning = row["tuning"]
+            print(
+                f"{row['method']:10} {tuning.terms:5} {tuning.warps:5} {row['shared'] / 1024:10.1f} "
+                f"{row['registers']:10} {row['stack']:8} {row['reloads']:8} {row['tensor']:8}",
+                flush=True,
+            )
+        return
+    device = torch.device(arguments.device)
+    print(f"{arguments.episodes} episodes on {device}, torch {torch.__version__}")
+    print(
+        f"{'method':10} {'terms':>7} {'warps':>5} {'steps':>6} {'descent s':>9} {'in all s':>9} {'faster':>8} "
+        f"{'difference':>11} {'steps apart':>12} {'first call':>10}"
+    )
+    for name in arguments.methods:
+        method = create_method(name)
+        assert isinstance(method, Regularizer)
+        problem, _ = method.problem(*make_batch(arguments.episodes, device))
+        compare(name, problem, tunings, device, arguments.repeats, arguments.max_steps)
+
+
+if __name__ == "__main__":
+    main()
