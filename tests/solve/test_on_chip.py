@@ -137,6 +137,14 @@ def test_one_group_of_rows_is_refused():
         sgd(replace(problem, groups=problem.groups[:1], labels=problem.labels * 0), fixed("on_chip"))
 
 
+def test_without_triton_it_says_what_to_install(monkeypatch):
+    monkeypatch.delattr("subspan.solve.on_chip", raising=False)
+    monkeypatch.setitem(sys.modules, "subspan.solve.on_chip", None)
+    problem = make_problem(make_session(dtype=torch.float32))
+    with pytest.raises(ImportError, match="needs Triton; install it with: pip install triton"):
+        sgd(problem, fixed("on_chip"))
+
+
 def test_it_compiles_for_hopper_and_fits_its_shared_memory(tmp_path):
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, ROOT / "benchmarks" / "on_chip.py", "--compile"]

@@ -76,9 +76,10 @@ def descend(span: Span, options: "SgdOptions", tuning: Tuning | None = None) -> 
     steps = torch.zeros(batch, dtype=torch.int64, device=span.labels.device)
     loss = torch.full_like(span.weight_decay, torch.inf)
     rate = torch.as_tensor(options.learning_rate, dtype=loss.dtype, device=loss.device).expand(batch)
+    gram = _gram_terms(first, tuning.terms)
     descend_one[(batch,)](
-        *_gram_terms(first, tuning.terms),
-        *_gram_terms(outside, tuning.terms),
+        *gram,
+        *(_gram_terms(outside, tuning.terms) if split else gram),
         first.reference_dual,
         _delta_dual(first),
         new.reference_dual[:, new_rows],
