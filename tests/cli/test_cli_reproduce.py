@@ -13,6 +13,7 @@ from made_up_features import BASE_COUNT, made_up_arrays
 from subspan.cli import main, reproduce
 from subspan.features import FeatureSet
 from subspan.methods import regularizer
+from subspan.protocols.config import Config, Setting
 from subspan.protocols.multi_session import MultiSession
 from subspan.solve import sgd
 
@@ -136,6 +137,27 @@ def test_the_development_split_enters_no_table(subspan, folder, tmp_path, capsys
     status, _, error = subspan(capsys, "--features", tmp_path)
     assert status == 2
     assert "is named after the split random:3 but was made from random:0" in error
+
+
+def test_methods_are_run_with_the_settings_of_a_config(subspan, folder, tmp_path, capsys):
+    """With fine-tuning's weight decay and no pull the subspace regularizer is fine-tuning."""
+    subspace = Setting("subspace", given={"gamma": 0.0, "learning_rate": 0.3}, chosen={"weight_decay": 5e-3})
+    finetune = Setting("finetune", given={"learning_rate": 0.3})
+    config = Config("multi-session", (subspace, finetune)).save(tmp_path / "config.json")
+    shutil.copy(folder / "paper-random-1.safetensors", tmp_path)
+    status, _, _ = subspan(capsys, "--features", tmp_path, "--config", config, "--markdown", tmp_path / "R.md")
+    assert status == 0
+    lines = (tmp_path / "R.md").read_text().splitlines()
+    ours = {
+        name: [line.removeprefix(f"| {name} | ours |") for line in lines if line.startswith(f"| {name} | ours |")]
+        for name in ("Fine-tuning", "Subspace", "Linear mapping")
+    }
+    assert ours["Subspace"] == ours["Fine-tuning"][: len(ours["Subspace"])] != []
+    assert ours["Linear mapping"] != ours["Subspace"]
+    assert (
+        "- settings of methods: subspace:gamma=0,weight_decay=0.005,learning_rate=0.3; finetune:learning_rate=0.3"
+        in lines
+    )
 
 
 def test_without_files_the_tables_are_printed_with_what_was_left_out(subspan, folder, tmp_path, capsys):

@@ -112,6 +112,36 @@ def test_fixed_split_rows_are_those_of_the_fact_sheet():
         assert (row.network, row.average, row.source) == (f"ResNet-{network}", float(average), source)
 
 
+SINGLE_SESSION_NAMES = {  # in the order of the table's lines
+    "Imprinted Networks": "qi2018low",
+    "LwoF": "gidaris2018dynamic",
+    "Attention Attractor Networks": "ren2018incremental",
+    "XtarNet": "yoon2020xtarnet",
+    "Fine-tuning": "Fine-tuning",
+    "Subspace": "Subspace Regularization",
+    "Linear mapping": "Linear Mapping",
+    "Semantic subspace (description)": "(w/ description)",
+    "Semantic subspace (label)": "(w/ label)",
+}
+
+
+def test_the_single_session_table_is_that_of_the_paper():
+    if not PAPER.is_file():
+        pytest.skip(f"needs the paper's LaTeX source {PAPER}")
+    body = PAPER.read_text("utf-8").split(r"\label{tb:mini}", 1)[1].split(r"\end{tabular}", 1)[0]
+    lines = [line for line in body.split("\n") if r"\stderr" in line]
+    assert len(lines) == len(published().single_session) == len(SINGLE_SESSION_NAMES)
+    for line, row in zip(lines, published().single_session, strict=True):
+        name, *cells = line.split("&")
+        assert SINGLE_SESSION_NAMES[row.model] in name
+        for number, key in enumerate([("mini", 1), ("mini", 5), ("tiered", 1), ("tiered", 5)]):
+            accuracy, delta = cells[2 * number], cells[2 * number + 1]
+            found = [float(text) for text in re.findall(r"-?\d+\.\d+", accuracy + delta)]
+            mine = row.cells[key]
+            assert found == [mine.accuracy, mine.half_width, mine.delta]
+            assert mine.bold == ("textbf" in accuracy)
+
+
 def test_every_row_names_a_known_source():
     tables = (getattr(published(), n) for n in ("main", "without_memory", "with_memory", "old_penalty", "fixed_split"))
     rows = [row for table in tables for row in table.rows]

@@ -113,7 +113,7 @@ def single_session(
             episodes_table(half.data, runs, published(), notes_on(loaded, recipe, count)),
             settings_table(half.data, settings.settings, str(settings.about.get("chosen", "chosen by the user"))),
         ]
-        figures += _pictures(runs, half)
+        figures += _pictures(runs, half) if report is not None else []
         used |= {f"settings, {DATA[half.data]}": config or f"{half.config}, which comes with the package"}
         used |= {f"episodes, {DATA[half.data]}": f"hash {drawn.protocol} on items {drawn.items}"}
     missing = [f"No feature file {recipe}-{half.split} of {DATA[half.data]}." for half in HALVES if half not in found]

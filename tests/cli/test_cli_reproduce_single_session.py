@@ -1,0 +1,206 @@
+"""``subspan reproduce single-session`` as a user types it, on small made-up feature files."""
+
+import csv
+import dataclasses
+import json
+import shutil
+import sys
+import warnings
+
+import pytest
+from made_up_features import BASE_COUNT, made_up_arrays
+
+from subspan.cli import main, reproduce_single_session
+from subspan.features import FeatureSet
+from subspan.methods import regularizer
+from subspan.metrics import paired_tests
+from subspan.protocols.config import Config, Setting
+from subspan.protocols.episodes import Episodes
+from subspan.protocols.single_session import SingleSession
+from subspan.solve import sgd
+
+NOVEL = 8
+PROTOCOL = SingleSession(ways=3, base_queries=6, novel_queries=6, count=30)
+HALVES = tuple(
+    dataclasses.replace(half, base_count=BASE_COUNT, novel_count=NOVEL) for half in reproduce_single_session.HALVES
+)
+LEARNED = ("Fine-tuning", "Subspace", "Linear mapping", "Semantic subspace (description)", "Semantic subspace (label)")
+
+
+@pytest.fixture
+def subspan(monkeypatch, capsys):
+    """Run a command in this process under a protocol of few classes, episodes and steps: (status, output, errors)."""
+    monkeypatch.setattr(reproduce_single_session, "PROTOCOL", PROTOCOL)
+    monkeypatch.setattr(reproduce_single_session, "HALVES", HALVES)
+    monkeypatch.setattr(regularizer, "sgd", lambda p, o: sgd(p, dataclasses.replace(o, max_steps=5)))
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+
+    def call(*arguments):
+        words = ["subspan", "reproduce", "single-session", "--workers", "1", "--count", "30", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return stop.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def write_half(folder, split, seed=0, *, novel=NOVEL, kind="novel", **meta):
+    arrays = made_up_arrays(seed, novel, support_images=6)
+    words = arrays.pop("embedding.words")
+    arrays |= {f"embedding.{name}": words for name in ("glove300", "glove100", "description")}
+    arrays["meta"] = {"split": split, "contents": {"novel": kind}, "session0_test": 71.5, **meta}
+    return FeatureSet.from_arrays(arrays).save(folder / f"paper-{split}.safetensors")
+
+
+def rows_of(path):
+    with path.open() as file:
+        header, *lines = csv.reader(file)
+    return {tuple(line[:2]): dict(zip(header, line, strict=True)) for line in lines}
+
+
+def test_both_halves_in_every_form(subspan, tmp_path):
+    for seed, split in enumerate(("ravi", "tiered")):
+        write_half(tmp_path, split, seed)
+    out = tmp_path / "out"
+    status, output, _ = subspan("--features", tmp_path, "--report", out, "--markdown", out / "R.md")
+    assert status == 0
+    assert "A model that is always wrong has the best Delta, 0" in " ".join(output.split())
+    names = [f"single-session-{half}{what}" for half in ("mini", "tiered") for what in ("", "-settings")]
+    assert all((out / f"{name}.{ending}").stat().st_size > 0 for name in names for ending in ("csv", "md", "tex"))
+    page = (out / "report.html").read_text()
+    assert all(f'<h2 id="{name}">' in page for name in names)
+    assert page.count('<img src="data:image/png;base64,') == 4  # moving and fixed targets of each half
+    document = (out / "R.md").read_text()
+    assert "# Single session" in document
+    assert "ours are held out of each base class's own images (4 of them" in document
+    assert "Session 0 is at 71.50 %" in document
+    mini, tiered = (rows_of(out / f"single-session-{half}.csv") for half in ("mini", "tiered"))
+    assert mini["Linear mapping", "published"]["accuracy_5_shot"] == "69.68"
+    assert mini["Linear mapping", "published"]["accuracy_5_shot_ci95"] == "0.31"
+    assert tiered["XtarNet", "quoted"]["delta_1_shot"] == "-1.85"
+    assert tiered["Prototypes", "ours"]["accuracy_1_shot"] != mini["Prototypes", "ours"]["accuracy_1_shot"]
+    for table in (mini, tiered):
+        assert {name for name, row in table if row == "ours"} == {*LEARNED, "Imprinting", "Prototypes"}
+        for name in LEARNED:
+            ours = {key: float(value) for key, value in table[name, "ours"].items() if key.endswith("5_shot") and value}
+            assert ours["accuracy_5_shot"] == pytest.approx((ours["base_5_shot"] + ours["novel_5_shot"]) / 2)
+            gap = (ours["base_alone_5_shot"] + ours["novel_alone_5_shot"]) / 2
+            assert ours["delta_5_shot"] == pytest.approx(ours["accuracy_5_shot"] - gap)
+
+
+def test_ours_are_what_the_protocol_gives_and_bold_is_what_the_test_leaves(subspan, tmp_path):
+    features = FeatureSet.load(write_half(tmp_path, "ravi"))
+    assert subspan("--features", tmp_path, "--report", tmp_path / "out")[0] == 0
+    table = rows_of(tmp_path / "out" / "single-session-mini.csv")
+    results = {}
+    for setting in Config.load("single-session-mini", "single-session").settings:
+        if setting.shots == 1:
+            vectors = features.embeddings.get(setting.embeddings or "")
+            made = dataclasses.replace(PROTOCOL, shots=1).run(features, setting.create(), embeddings=vectors)
+            results[setting.name] = made.joint
+            assert float(table[setting.name, "ours"]["accuracy_1_shot"]) == pytest.approx(made.joint.mean())
+            half_width = 1.959964 * made.joint.std(ddof=1) / 30**0.5
+            assert float(table[setting.name, "ours"]["accuracy_1_shot_ci95"]) == pytest.approx(half_width)
+    bold = {name for name in results if table[name, "ours"]["accuracy_1_shot_top"] == "true"}
+    assert bold == {name for name, test in paired_tests(results).items() if test.not_below}
+    assert table["Imprinting", "ours"]["delta_1_shot_top"] == "false"
+
+
+def test_settings_say_where_they_come_from(subspan, tmp_path):
+    write_half(tmp_path, "ravi")
+    chosen = [
+        Setting("subspace", "Subspace", 5, given={"gamma": 0.03}, chosen={"learning_rate": 0.004}),
+        Setting("imprint", "Imprinting", 5),
+    ]
+    config = Config("single-session", tuple(chosen), {"chosen": "chosen in a test"}).save(tmp_path / "c.json")
+    status, output, error = subspan("--features", tmp_path, "--config", config, "--report", tmp_path / "out")
+    assert status == 0, error
+    (line,) = rows_of(tmp_path / "out" / "single-session-mini-settings.csv").values()
+    assert {name: (line[name], line[f"{name}_mark"]) for name in ("gamma", "learning_rate", "beta_base", "tau")} == {
+        "gamma": ("0.03", ""),
+        "learning_rate": ("0.004", "†"),
+        "beta_base": ("0.2", "°"),
+        "tau": ("", ""),
+    }
+    assert "†: not given there, chosen in a test." in (tmp_path / "out" / "single-session-mini-settings.md").read_text()
+    assert "5-shot" in output
+    assert "1-shot" not in output
+
+
+def test_stored_episodes_give_the_very_same_table(subspan, tmp_path):
+    write_half(tmp_path, "ravi")
+    stored = tmp_path / "episodes.safetensors"
+    status, first, _ = subspan("--features", tmp_path, "--seed", 3, "--episodes-out", stored)
+    assert status == 0
+    assert len(Episodes.load(stored)) == 30
+    _, again, _ = subspan("--features", tmp_path, "--episodes", stored)
+    _, other, _ = subspan("--features", tmp_path)
+    assert "ours" in again
+    assert first.removeprefix(f"Episodes: {stored}\n") == again != other
+
+
+def test_the_packaged_settings_are_those_of_the_paper():
+    mini = {(s.name, s.shots): s for s in Config.load("single-session-mini", "single-session").settings}
+    tiered = {(s.name, s.shots): s for s in Config.load("single-session-tiered", "single-session").settings}
+    assert len(mini) == len(tiered) == 14
+    assert mini["Fine-tuning", 1].given == {"learning_rate": 0.003, "weight_decay": 5e-3}
+    assert mini["Subspace", 1].given == {"gamma": 0.005, "weight_decay": 5e-5}
+    assert mini["Semantic subspace (label)", 1].given == {"gamma": 0.005, "weight_decay": 5e-4, "tau": 1.5}
+    five = {"learning_rate": 0.002, "weight_decay": 5e-3, "beta_base": 0.03}
+    assert mini["Fine-tuning", 5].given == five
+    assert mini["Linear mapping", 5].given == {**five, "gamma": 0.03}
+    assert mini["Semantic subspace (description)", 5].given == {**five, "gamma": 0.01}
+    assert tiered["Fine-tuning", 5].given == {"learning_rate": 0.001, "weight_decay": 5e-3, "beta_base": 0.3}
+    assert tiered["Semantic subspace (label)", 5].given == {"gamma": 0.05, "beta_base": 0.2}
+    assert tiered["Subspace", 1].given == {"gamma": 0.001}
+    for setting in (*mini.values(), *tiered.values()):
+        assert not set(setting.given) & set(setting.chosen)
+        assert setting.create().name == setting.method
+
+
+@pytest.mark.parametrize(
+    ("prepare", "arguments", "sentence"),
+    [
+        (lambda folder: None, (), "has no feature file paper-ravi.safetensors or paper-tiered.safetensors"),
+        (
+            lambda folder: write_half(folder, "ravi"),
+            ("--data", "tiered"),
+            "has no feature file paper-tiered.safetensors",
+        ),
+        (lambda folder: write_half(folder, "ravi"), ("--data", "cifar"), "--data must be one of mini, tiered"),
+        (
+            lambda folder: write_half(folder, "ravi", novel=6),
+            (),
+            "has 11 base and 6 novel classes; miniImageNet has 11 and 8",
+        ),
+        (lambda folder: write_half(folder, "ravi", kind="development"), (), "but was made from other data"),
+        (
+            lambda folder: shutil.move(write_half(folder, "tiered"), folder / "paper-ravi.safetensors"),
+            (),
+            "is named after the novel classes of ravi but was made from other data",
+        ),
+        (lambda folder: write_half(folder, "ravi"), ("--config", "none.json"), "is no config of method settings"),
+        (
+            lambda folder: write_half(folder, "ravi"),
+            ("--episodes", "none.safetensors"),
+            "is no readable file of episodes",
+        ),
+    ],
+)
+def test_bad_input_ends_in_one_sentence(subspan, tmp_path, prepare, arguments, sentence):
+    prepare(tmp_path)
+    status, _, error = subspan("--features", tmp_path, *arguments)
+    assert status == 2
+    assert sentence in error
+    assert error.count("Error:") == 1
+
+
+def test_a_config_of_another_protocol_is_refused(subspan, tmp_path):
+    write_half(tmp_path, "ravi")
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"protocol": "multi-session", "settings": [{"method": "subspace"}]}))
+    status, _, error = subspan("--features", tmp_path, "--config", path)
+    assert status == 2
+    assert "holds settings for the multi-session protocol, not for single-session" in error
