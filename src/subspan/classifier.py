@@ -35,7 +35,7 @@ from torch import Tensor
 
 from . import store
 from .methods import Head, Memory, Method, Session, create_method, spec_of
-from .methods.base import class_means
+from .methods.base import class_means, within_classes
 from .solve import append_one
 from .state import ModelState, SessionRecord, StoredState, make_record, records_of
 from .values import check_kind, finite, like, plain_label, show, to_numpy
@@ -136,7 +136,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         targets = torch.as_tensor(indices)
         means = class_means(X_rows, targets, tuple(range(len(classes))))
         kept, kept_labels = self._choose_memory(X_rows, targets, groups, session=0)
-        names = tuple(classes.tolist())
+        names, width = tuple(classes.tolist()), features.shape[1]
         self._start(
             method,
             ModelState(
@@ -149,13 +149,16 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 base_means=means,
                 novel_means=rows[:0],
                 center=means.mean(0),
+                covariance=within_classes(X_rows, means, targets)[:width, :width]
+                if "covariance" in method.needs
+                else None,
                 counts=torch.as_tensor(np.bincount(indices)),
                 memory_features=kept,
                 memory_labels=kept_labels,
                 embeddings=self._embeddings(method, embeddings, names, None),
                 record=make_record("base", names, len(features), 0, began),
             ),
-            width=features.shape[1],
+            width=width,
         )
 
     @classmethod
@@ -166,6 +169,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         bias: ArrayLike | Tensor | None = None,
         *,
         means: ArrayLike | Tensor | None = None,
+        covariance: ArrayLike | Tensor | None = None,
         embeddings: Embeddings | None = None,
         **parameters: Any,
     ) -> Self:
@@ -175,6 +179,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         ----------
         weights : rows (C0, d). class_names : their labels (C0,), kept in this order. bias : (C0,).
         means : class means of training features (C0, d), for methods that centre features.
+        covariance : of training features within their classes (d, d), for methods that whiten features.
         parameters : the estimator's parameters.
         """
         began = time.perf_counter()
@@ -208,6 +213,11 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                     f"means must have the weights' shape {(len(names), width)}; got {tuple(base_means.shape)}"
                 )
             base_means = model._augment(base_means, bias is not None)
+        spread = None
+        if covariance is not None:
+            spread = model._tensor(finite(to_numpy(covariance), "covariance"))
+            if spread.shape != (width, width):
+                raise ValueError(f"covariance must have the shape {(width, width)}; got {tuple(spread.shape)}")
         model._start(
             method,
             ModelState(
@@ -220,6 +230,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 base_means=base_means,
                 novel_means=rows[:0],
                 center=None if base_means is None else base_means.mean(0),
+                covariance=spread,
                 counts=torch.zeros(len(names), dtype=torch.int64),
                 memory_features=rows[:0],
                 memory_labels=torch.zeros(0, dtype=torch.int64),
@@ -584,11 +595,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         view = state.for_method(method)
 
         def score(features: Tensor) -> Tensor:
-            base = view.base
-            if base.center is not None:
-                base = replace(base, origin=base.center.to(features))
             queries = append_one(features) if view.with_bias else features
-            return method.scores(base, view.rows.to(features), queries)
+            return method.scores(view.base.to(features), view.rows.to(features), queries)
 
         return score
 

@@ -42,6 +42,7 @@ class ModelState:
     base_means: Tensor | None  # (C0, d)
     novel_means: Tensor  # (C1, d)
     center: Tensor | None  # (d,): mean of the base training features, for good: rows were computed with it
+    covariance: Tensor | None  # (d, d): of the base training features within their classes, a bias not counted
     counts: Tensor  # (C,): examples seen; 0 where unknown
     memory_features: Tensor  # (m, d)
     memory_labels: Tensor  # (m,)
@@ -51,7 +52,7 @@ class ModelState:
     @property
     def base(self) -> BaseSession:
         embeddings = None if self.embeddings is None else self.embeddings[: self.base_count]
-        return BaseSession(self.base_rows, self.base_means, embeddings, self.center)
+        return BaseSession(self.base_rows, self.base_means, embeddings, self.center, self.covariance)
 
     @property
     def width(self) -> int:
@@ -60,7 +61,8 @@ class ModelState:
 
     def check_needs(self, method: Method) -> None:
         """Refuse a method that needs what the base session did not give."""
-        for need, value in (("embeddings", self.embeddings), ("means", self.base_means)):
+        given = {"embeddings": self.embeddings, "means": self.base_means, "covariance": self.covariance}
+        for need, value in given.items():
             if need in method.needs and value is None:
                 raise ValueError(f"method '{method.name}' needs {need} of the base classes; pass {need}=...")
 
@@ -112,7 +114,7 @@ class ModelState:
         own = {name: array for name, array in version.arrays.items() if not name.startswith(EXTRA)}
         tensors: dict[str, Any] = {name: torch.as_tensor(array) for name, array in own.items()}
         tensors.setdefault("base_rows", tensors["rows"])
-        for name in ("base_means", "center", "embeddings"):
+        for name in ("base_means", "center", "covariance", "embeddings"):
             tensors.setdefault(name, None)
         return cls(
             classes=tuple(meta["classes"]),

@@ -44,7 +44,7 @@ def test_options_as_text_and_as_keywords():
 
 
 SPECS = {
-    "magic": "there is no method 'magic'; the methods are finetune, imprint",
+    "magic": "there is no method 'magic'; the methods are calibrated, finetune, imprint",
     "semantic:tua=3": "method 'semantic' has no option 'tua'; its options are gamma, beta_base",
     "semantic:tau": "an option reads name=value; got 'tau' in 'semantic:tau'",
     "semantic:tau=warm": "option 'tau' of method 'semantic' must be a number; got 'warm'",

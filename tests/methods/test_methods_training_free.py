@@ -1,5 +1,7 @@
 """The training-free methods by hand: imprinted rows and centred prototypes."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -83,3 +85,42 @@ def test_class_means_by_a_loop():
     for e in range(3):
         for k, c in enumerate((5, 6, 7)):
             torch.testing.assert_close(means[e, k], support[e][labels[e] == c].mean(0))
+
+
+def test_calibrated_by_hand():
+    """Covariance diag(3, 0) and 2/3 of its mean eigenvalue 1.5 give diag(4, 1), so z(x) is ((x - 1) / 2, y - 2)."""
+    base = replace(BASE, covariance=torch.tensor([[3.0, 0.0], [0.0, 0.0]], dtype=torch.float64))
+    method = create_method("calibrated", shrinkage=2 / 3, learned=0.25, pull=0.5, sharpness=2.0, offset=0.1)
+
+    def unit(x, y):
+        return np.array([x, y]) / np.hypot(x, y)
+
+    # learned rows (3, 4) and (0, 2) times diag(2, 1); means (2, 0) and (0, 4) as z
+    known = [0.25 * unit(6, 4) + 0.75 * unit(0.5, -2), 0.25 * unit(0, 2) + 0.75 * unit(-0.5, 2)]
+    known = [unit(*row) for row in known]
+    np.testing.assert_allclose(method.base_rows(base), known, rtol=1e-12)
+    expected = list(known)
+    for own in (unit(0.5, 1), unit(-3, -2)):  # support means (2, 3) and (-5, 0) as z
+        shares = np.exp([2 * own @ row for row in known])
+        target = unit(*(shares / shares.sum() @ np.array(known)))
+        expected.append(unit(*(0.5 * own + 0.5 * target)))
+    rows = torch.cat([method.base_rows(base), torch.zeros(2, 2, dtype=torch.float64)])
+    head = Head(rows, rows, 2, (2, 3), class_means(SUPPORT, LABELS, (2, 3)))
+    update = method.learn(base, head, Session(SUPPORT, LABELS))
+    np.testing.assert_allclose(update.rows, expected, rtol=1e-12)
+    scores = method.scores(base, update.rows, torch.tensor([[5.0, 3.0]], dtype=torch.float64))  # z = (2, 1)
+    np.testing.assert_allclose(
+        scores[0] / 16, [unit(2, 1) @ row for row in expected] + np.array([0, 0, 0.1, 0.1]), rtol=1e-12
+    )
+
+
+def test_calibrated_without_its_corrections_is_the_prototype_of_means():
+    plain = create_method("calibrated:whiten=false,learned=0,pull=0,offset=0")
+    prototype = create_method("prototype:base=means")
+    np.testing.assert_allclose(learn(plain).rows, learn(prototype).rows, rtol=1e-12)
+
+
+def test_a_covariance_of_nothing_whitens_nothing():
+    base = replace(BASE, covariance=torch.zeros(2, 2, dtype=torch.float64))
+    rows = create_method("calibrated:learned=0").base_rows(base)
+    np.testing.assert_allclose(rows, create_method("prototype:base=means").base_rows(BASE), rtol=1e-12)

@@ -7,7 +7,7 @@ has none.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ class BaseSession:
     means: Tensor | None = None  # (C0, d): class means of training features
     embeddings: Tensor | None = None  # (C0, e): of class names or descriptions
     origin: Tensor | None = None  # (d,): the centre, where classes have been removed since
+    covariance: Tensor | None = None  # (d, d): of training features within their classes
 
     @property
     def center(self) -> Tensor | None:
@@ -28,6 +29,11 @@ class BaseSession:
         if self.origin is not None:
             return self.origin
         return None if self.means is None else self.means.mean(0)
+
+    def to(self, other: Tensor) -> "BaseSession":
+        """The same on another tensor's device, in its type."""
+        moved: dict[str, Any] = {name: None if t is None else t.to(other) for name, t in vars(self).items()}
+        return BaseSession(**moved)
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class Method(ABC):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What of session 0 the method cannot do without: "embeddings", "means"."""
+        """What of session 0 the method cannot do without: "embeddings", "means", "covariance"."""
         return frozenset()
 
     def base_rows(self, base: BaseSession) -> Tensor:
@@ -114,6 +120,17 @@ class Method(ABC):
     def targets(self, base: BaseSession, rows: Tensor, embeddings: Tensor | None) -> Tensor | None:
         """What novel rows (K, d) are pulled towards (K, d), or None."""
         return None
+
+
+def within_classes(features: Tensor, means: Tensor, labels: Tensor) -> Tensor:
+    """Covariance (d, d) of features (n, d) around the means (C, d) of their classes, labels (n,).
+
+    >>> within_classes(torch.tensor([[0.0, 2.0], [2.0, 2.0]]), torch.tensor([[1.0, 2.0]]), torch.tensor([0, 0]))
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
+    centred = features - means[labels]
+    return centred.mT @ centred / len(features)
 
 
 def class_means(support: Tensor, labels: Tensor, rows: tuple[int, ...]) -> Tensor:

@@ -25,6 +25,10 @@ class CosineMethod(Method):
         """What is subtracted from a query (d,) before its cosine is taken."""
         return 0.0
 
+    def represent(self, base: BaseSession, features: Tensor) -> Tensor:
+        """Features (..., d) as vectors of unit length, whose products with rows are the cosines."""
+        return unit(features - self.center(base))
+
     def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
         learning = list(head.learning)
         learned = self.row_of_mean(base, head.means)
@@ -39,7 +43,7 @@ class CosineMethod(Method):
         return Update(rows, torch.zeros(rows.shape[:-2], dtype=torch.int64, device=rows.device))
 
     def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
-        return self.scale * unit(queries - self.center(base)) @ rows.mT
+        return self.scale * self.represent(base, queries) @ rows.mT
 
 
 def unit(vectors: Tensor) -> Tensor:

@@ -41,4 +41,4 @@ class Prototype(CosineMethod):
         return self.row_of_mean(base, base.means)
 
     def row_of_mean(self, base: BaseSession, mean: Tensor) -> Tensor:
-        return unit(mean - self.center(base))
+        return self.represent(base, mean)

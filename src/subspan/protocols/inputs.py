@@ -35,6 +35,8 @@ def missing_for(features: FeatureSet, method: Method, memory: bool, embeddings: 
         return f"method '{method.name}' needs embeddings of the classes; name a set or a file with --embeddings"
     if "means" in needs and features.base_mean is None:
         return f"method '{method.name}' needs the array 'base_mean', which the feature file lacks"
+    if "covariance" in needs and features.base_covariance is None:
+        return f"method '{method.name}' needs the array 'base_covariance', which the feature file lacks"
     if memory and features.base_memory is None:
         return "running with memory needs the array 'base_memory', which the feature file lacks"
     return None
@@ -88,8 +90,10 @@ class FeatureTensors:
             rows = torch.cat([rows, tensor(features.base_bias)[:, None]], dim=1)
         vectors = None if embeddings is None else tensor(embeddings)
         means = None if features.base_mean is None else augmented(features.base_mean)
+        covariance = None if features.base_covariance is None else tensor(features.base_covariance)
+        known = None if vectors is None else vectors[: features.base_count]
         return cls(
-            base=BaseSession(rows, means, None if vectors is None else vectors[: features.base_count]),
+            base=BaseSession(rows, means, known, covariance=covariance),
             support=augmented(features.novel_support),
             base_queries=augmented(features.base_test),
             novel_queries=augmented(features.novel_test),
