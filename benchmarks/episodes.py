@@ -38,15 +38,17 @@ from naive import NaiveSession, naive_sgd
 WAYS, SHOTS = 5, 5
 
 
-def make_batch(count: int, device: torch.device, seed: int = 0) -> tuple[BaseSession, Head, Session]:
-    """Episodes drawn from the bundled features: support (E, 125, 640), shared base rows."""
+def make_batch(
+    count: int, device: torch.device, seed: int = 0, shots: int = SHOTS
+) -> tuple[BaseSession, Head, Session]:
+    """Episodes drawn from the bundled features: support (E, 125, 640) for five shots, shared base rows."""
     features = bundled()
     base = torch.as_tensor(features.base_weight, device=device)
     support = torch.as_tensor(features.novel_support, device=device)  # (images, copies, d)
     support = support.reshape(features.novel_count, -1, *support.shape[1:])
     rng = np.random.default_rng(seed)
     classes = np.stack([rng.permutation(len(support))[:WAYS] for _ in range(count)])
-    images = np.stack([[rng.permutation(support.shape[1])[:SHOTS] for _ in range(WAYS)] for _ in range(count)])
+    images = np.stack([[rng.permutation(support.shape[1])[:shots] for _ in range(WAYS)] for _ in range(count)])
     picked = support[torch.as_tensor(classes)[:, :, None], torch.as_tensor(images)].flatten(1, 3)
     labels = len(base) + torch.arange(WAYS, device=device).repeat_interleave(picked.shape[1] // WAYS)
     rows = torch.cat([base.expand(count, -1, -1), base.new_zeros(count, WAYS, base.shape[1])], dim=1)

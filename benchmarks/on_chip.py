@@ -6,6 +6,7 @@ far the two stops of an episode lie apart at most. "Descent" is the loop alone; 
 coordinates and back.
 
     python benchmarks/on_chip.py                # verify and time on a GPU, every way to compile the kernel
+    python benchmarks/on_chip.py --shots 1 --warps 4 8
     python benchmarks/on_chip.py --compile      # no GPU needed: what the kernel takes of a Hopper processor
 """
 
@@ -44,35 +45,38 @@ def compare(
         return
     expected = span.rows(_descend(span, fixed, None)[0])
     batched = [timed(lambda: _descend(span, options, None), device) for _ in range(repeats + 1)]
-    baseline, whole = (
-        min(s for _, s in runs[1:]) for runs in (batched, time_in_all(problem, options, device, repeats))
-    )
-    steps = batched[0][0][1]
+    baseline, steps = min(seconds for _, seconds in batched[1:]), batched[0][0][1]
+    whole = in_all(problem, options, device, repeats)
     print(f"{name:10} {'batched':>7} {'':5} {steps.double().mean():6.0f} {baseline:9.4f} {whole:9.4f}", flush=True)
     for tuning in tunings:
         label = f"{name:10} {tuning.terms:>7} {tuning.warps:5}"
         try:
             first, compiling = timed(lambda t=tuning: on_chip.descend(span, fixed, t), device)
             error = (span.rows(first[0]) - expected).flatten(1).norm(dim=1) / expected.flatten(1).norm(dim=1)
-            runs = [timed(lambda t=tuning: on_chip.descend(span, options, t), device) for _ in range(repeats + 1)]
-            seconds, ours = min(s for _, s in runs[1:]), runs[-1][0][1]
-            apart = int((ours - steps).abs().max())
-            line = f"{ours.double().mean():6.0f} {seconds:9.4f}"
-            if tuning == Tuning():
-                of_sgd = time_in_all(problem, SgdOptions(max_steps=max_steps, engine="on_chip"), device, repeats)
-                line += f" {min(s for _, s in of_sgd[1:]):9.4f}"
-            else:
-                line += f" {'':9}"
-            print(
-                f"{label} {line} {baseline / seconds:7.1f}x {error.max():11.1e} {apart:12} {compiling:8.1f} s",
-                flush=True,
-            )
+            runs = [timed(lambda t=tuning: on_chip.descend(span, options, t), device) for _ in range(repeats)]
         except Exception as failure:  # one way to compile may fail on this GPU: tell, and go on with the others
-            print(f"{label} failed: {type(failure).__name__}: {str(failure).strip().splitlines()[-1:]}", flush=True)
+            print(f"{label} failed: {last_line(failure)}", flush=True)
+            continue
+        seconds, ours = min(seconds for _, seconds in runs), runs[-1][0][1]
+        print(
+            f"{label} {ours.double().mean():6.0f} {seconds:9.4f} {'':9} {baseline / seconds:7.1f}x {error.max():11.1e} "
+            f"{int((ours - steps).abs().max()):12} {compiling:8.1f} s",
+            flush=True,
+        )
+    try:
+        seconds = in_all(problem, SgdOptions(max_steps=max_steps, engine="on_chip"), device, repeats)
+        print(f"{name:10} {'default':>7} {'':5} {'':6} {'':9} {seconds:9.4f} {whole / seconds:7.1f}x", flush=True)
+    except Exception as failure:
+        print(f"{name:10} {'default':>7} failed: {last_line(failure)}", flush=True)
 
 
-def time_in_all(problem: Problem, options: SgdOptions, device: torch.device, repeats: int) -> list:
-    return [timed(lambda: sgd(problem, options), device) for _ in range(repeats + 1)]
+def in_all(problem: Problem, options: SgdOptions, device: torch.device, repeats: int) -> float:
+    """The seconds of `sgd`, the best of so many runs, everything being compiled and warm."""
+    return min(timed(lambda: sgd(problem, options), device)[1] for _ in range(repeats))
+
+
+def last_line(failure: Exception) -> str:
+    return f"{type(failure).__name__}: {str(failure).strip().rpartition(chr(10))[-1]}"
 
 
 def compiled(methods: Sequence[str], tunings: Sequence[Tuning]) -> Iterator[dict]:
@@ -140,6 +144,7 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="compile only, and tell registers and shared memory")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--episodes", type=int, default=2000)
+    parser.add_argument("--shots", type=int, default=5)
     parser.add_argument("--methods", nargs="+", default=["subspace", "semantic", "finetune"])
     parser.add_argument("--terms", nargs="+", type=int, default=[3, 2])
     parser.add_argument("--warps", nargs="+", type=int, default=[8, 16])
@@ -166,7 +171,7 @@ def main() -> None:
     for name in arguments.methods:
         method = create_method(name)
         assert isinstance(method, Regularizer)
-        problem, _ = method.problem(*make_batch(arguments.episodes, device))
+        problem, _ = method.problem(*make_batch(arguments.episodes, device, shots=arguments.shots))
         compare(name, problem, tunings, device, arguments.repeats, arguments.max_steps)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
+from triton import JITFunction
 
 from .on_chip_kernel import descend_one
 from .span import Component, Coordinates, Span
@@ -31,12 +32,15 @@ class Tuning:
     terms: Literal[2, 3] = (
         3  # bfloat16 terms for a float32 number in matrix products: 3 keep all its digits, 2 two thirds
     )
-    warps: int = 8
+    warps: int | None = None  # None: 8 where there are more than 64 examples, else 4
 
 
 def why_not(span: Span) -> str | None:
     """Why the kernel cannot take these problems; None where it can."""
     first, *split = span.components
+    device = span.labels.device
+    if device.type != "cuda" and isinstance(descend_one, JITFunction):  # Triton's interpreter runs anywhere
+        return f"it runs on CUDA devices; got {device}"
     if any(component.gram is None for component in span.components):
         return "it needs gram matrices, but there are at least twice as many examples as dimensions"
     if span.weight_decay.dtype != torch.float32:
@@ -121,7 +125,7 @@ def descend(span: Span, options: "SgdOptions", tuning: Tuning | None = None) -> 
         split=split,
         new_held=any(part.along is not None for part in span.parts[old_parts:]),
         terms=tuning.terms,
-        num_warps=tuning.warps,  # pyright: ignore[reportCallIssue]
+        num_warps=tuning.warps or (8 if n > 64 else 4),  # pyright: ignore[reportCallIssue]
     )
     return result, steps, loss
 
