@@ -263,8 +263,12 @@ class PairedTest:
     not_below: bool  # the best, or not significantly different from it; False where nothing can be tested
 
 
-def paired_tests(samples: Mapping[str, ArrayLike], level: float = 0.05) -> dict[str, PairedTest]:
+def paired_tests(
+    samples: Mapping[str, ArrayLike], level: float = 0.05, against: str | None = None
+) -> dict[str, PairedTest]:
     """Compare every method with the one of the highest mean, by paired t-tests with Bonferroni correction.
+
+    ``against`` names another one to compare with; it stands in the place of the best.
 
     ``samples`` maps a method to its values ``(n,)`` on the same draws, splits or episodes in the same order. The
     correction multiplies each p-value by the number of comparisons, the number of methods minus one.
@@ -279,7 +283,7 @@ def paired_tests(samples: Mapping[str, ArrayLike], level: float = 0.05) -> dict[
         raise ValueError(f"paired samples must be vectors of one length; got {lengths}")
     if not arrays:
         return {}
-    best = max(arrays, key=lambda name: arrays[name].mean())
+    best = max(arrays, key=lambda name: arrays[name].mean()) if against is None else against
     comparisons = len(arrays) - 1
     tests = {}
     for name, array in arrays.items():

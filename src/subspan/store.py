@@ -197,8 +197,12 @@ def write(
             raise StoreChangedError(
                 f"'{root}' was changed by another process: expected version {expected[:12]}, found {now[:12]}"
             )
+        # What the chain holds already was whole when it came there. Checking it again would make the thousandth session
+        # a thousand times as slow as the first, and let damage to an old version stop new ones.
+        known = read(root).chain if (root / POINTER).exists() else ()
         for version in versions:
-            _hold(root / VERSIONS, version)
+            if not (isinstance(version, str) and version in known):
+                _hold(root / VERSIONS, version)
         pointer = {"format": "subspan", "format_version": FORMAT, "current": current, "chain": chain}
         _replace_file(root / POINTER, _to_json(pointer, indent=1))
     return Pointer(current, chain)

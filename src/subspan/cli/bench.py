@@ -191,7 +191,7 @@ def _methods(
 
 
 def _table_order(name: str) -> tuple[int, str]:
-    order = ["finetune", "subspace", "linear_map", "semantic", "imprint", "prototype"]
+    order = ["finetune", "subspace", "linear_map", "semantic", "imprint", "prototype", "calibrated"]
     return (order.index(name) if name in order else len(order), name)
 
 

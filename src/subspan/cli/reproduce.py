@@ -21,15 +21,18 @@ from subspan.features import FeatureFileError, FeatureSet
 from subspan.methods import spec_of
 from subspan.protocols.config import Config
 from subspan.protocols.fan_out import Placement
+from subspan.protocols.inputs import missing_for
 from subspan.protocols.multi_session import MultiSession
 from subspan.protocols.multi_session_runs import Job, run_jobs
 from subspan.protocols.results import MethodResult
+from subspan.report.beyond import beyond_table
 from subspan.report.figures import ReportFigure, curve_figures, heatmap_figures, weight_space_figures
 from subspan.report.html import write_page
 from subspan.report.published import published
 from subspan.report.render import to_console
 from subspan.report.reproduction import (
     ABLATION,
+    BEYOND,
     METHODS,
     SPLITS,
     TrainedNetwork,
@@ -114,15 +117,23 @@ def multi_session(
     chosen = [inventory.random[recipe][seed] for seed in seeds]
     splits = [load_split(path, f"random:{seed}") for path, seed in zip(chosen, seeds, strict=True)]
     settings = Config(NAME, ()) if config is None else Config.load(config, NAME)
-    on_random, in_detail, on_fixed = _run_all(splits, inventory, console, place, settings)
+    on_random, in_detail, on_fixed, beyond = _run_all(splits, inventory, console, place, settings)
+    whole = [result for result in on_random if result.method not in BEYOND or len(beyond) == len(splits)]
     results = [result for result in on_random if result.method in METHODS]
     trained = trained_networks(inventory, dict(zip(chosen, splits, strict=True)))
     tables = [
-        *random_split_tables(on_random, seeds, published(), recipe),
+        *random_split_tables(whole, seeds, published(), recipe),
         networks_table(trained, published()),
         fixed_split_table(on_fixed, published()),
     ]
+    if beyond:
+        own = [result if result.method in BEYOND else result.of_splits(beyond) for result in on_random]
+        tables.append(beyond_table(own, [seeds[number] for number in beyond]))
     missing = what_is_missing(inventory, trained, recipe)
+    lacking = [path.name for number, path in enumerate(chosen) if number not in beyond]
+    if lacking:
+        titles = " and ".join(BEYOND.values())
+        missing.append(f"{titles}: {', '.join(lacking)} without what the method needs (base_covariance).")
     far = differences_table(tables)
     facts = {
         **run_facts(RANDOM, place.device, time.perf_counter() - began),
@@ -236,20 +247,32 @@ def what_is_missing(inventory: Inventory, trained: Sequence[TrainedNetwork], rec
 
 def _run_all(
     splits: list[FeatureSet], inventory: Inventory, console: Console, place: Placement, config: Config
-) -> tuple[list[MethodResult], list[MethodResult], dict[str, list[MethodResult]]]:
-    """Results over the random splits, those of the first split with their confusions, and those of each fixed file."""
+) -> tuple[list[MethodResult], list[MethodResult], dict[str, list[MethodResult]], tuple[int, ...]]:
+    """Results over the random splits, those of the first split with their confusions, and those of each fixed file.
+
+    Methods of our own run on the splits, numbered last, whose files have what they need.
+    """
     pairs = list(zip(splits, find_all_embeddings(splits, None), strict=True))
     everything = tuple(range(len(pairs)))
     both = [(method, memory) for memory in (False, True) for method in METHODS]
     alone = [(method, False) for method in ABLATION if method not in METHODS]
     jobs = [Job(config.method(method), memory, everything) for method, memory in both + alone]
+    own = [config.method(method) for method in BEYOND]
+    beyond = tuple(n for n, pair in enumerate(pairs) if not any(missing_for(pair[0], m, True, pair[1]) for m in own))
+    ours = [(method, memory) for memory in (False, True) for method in BEYOND] if beyond else []
+    jobs += [Job(config.method(method), memory, beyond) for method, memory in ours]
     # Heat maps show the classes of one split; results over several have no common confusion.
     detail = [Job(config.method(method), False, (0,)) for method in ("finetune", "subspace")] if len(pairs) > 1 else []
     fixed = {recipe: load_split(path, "fixed") for recipe, path in inventory.fixed.items()}
     fixed_pairs = list(zip(fixed.values(), find_all_embeddings(list(fixed.values()), None), strict=True))
-    fixed_jobs = [
-        Job(config.method(method), memory, (number,)) for number in range(len(fixed)) for method, memory in both
+    on_file = [
+        (number, method, memory)
+        for number, pair in enumerate(fixed_pairs)
+        for memory in (False, True)
+        for method in (*METHODS, *BEYOND)
+        if method in METHODS or not missing_for(pair[0], config.method(method), memory, pair[1])
     ]
+    fixed_jobs = [Job(config.method(method), memory, (number,)) for number, method, memory in on_file]
     total = len(jobs + detail + fixed_jobs) * -(-NOVEL_CLASSES // RANDOM.ways)
     with session_progress(console) as bar:
         task = bar.add_task("sessions", total=total)
@@ -261,13 +284,13 @@ def _run_all(
         on_fixed = run_jobs(FIXED, fixed_pairs, fixed_jobs, place, on_session=advance) if fixed else []
         bar.update(task, completed=total)
     # Tables find a method by the name it has there, whatever settings it was run with.
-    names = [method for method, _ in both + alone] + ["finetune", "subspace"] * bool(detail)
+    names = [method for method, _ in both + alone + ours] + ["finetune", "subspace"] * bool(detail)
     on_random = [dataclasses.replace(one, method=name) for one, name in zip(on_random, names, strict=True)]
-    names = [method for method, _ in both] * len(fixed)
-    on_fixed = [dataclasses.replace(one, method=name) for one, name in zip(on_fixed, names, strict=True)]
+    by_recipe: dict[str, list[MethodResult]] = {recipe: [] for recipe in fixed}
+    for one, (number, method, _) in zip(on_fixed, on_file, strict=True):
+        by_recipe[list(fixed)[number]].append(dataclasses.replace(one, method=method))
     in_detail = on_random[len(jobs) :] or on_random
-    by_recipe = {recipe: on_fixed[number * len(both) : (number + 1) * len(both)] for number, recipe in enumerate(fixed)}
-    return on_random[: len(jobs)], in_detail, by_recipe
+    return on_random[: len(jobs)], in_detail, by_recipe, beyond
 
 
 def _figures(

@@ -31,4 +31,5 @@ def shown_stages(console: Console | None = None) -> Iterator[Callable[[str, int,
     try:
         yield tell
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()

@@ -30,11 +30,11 @@ class Calibrated(CosineMethod):
     name = "calibrated"
     summary = "cosine to whitened support means, drawn towards similar base classes; no training"
     whiten: bool = option(True, "measure in units of the within-class covariance; False: plain cosines")
-    shrinkage: float = option(0.4, "identity added to the covariance, in units of its mean eigenvalue")
-    learned: float = option(0.3, "share of the learned rows in the base rows; the rest are class means")
-    pull: float = option(0.25, "share of similar base rows in a novel row")
-    sharpness: float = option(4.0, "factor on the cosines whose softmax says how similar base rows are")
-    offset: float = option(0.05, "added to the cosines of novel classes")
+    shrinkage: float = option(0.1, "identity added to the covariance, in units of its mean eigenvalue")
+    learned: float = option(0.4, "share of the learned rows in the base rows; the rest are class means")
+    pull: float = option(0.2, "share of similar base rows in a novel row")
+    sharpness: float = option(2.0, "factor on the cosines whose softmax says how similar base rows are")
+    offset: float = option(0.06, "added to the cosines of novel classes")
 
     def __post_init__(self) -> None:
         for what in ("learned", "pull"):

@@ -101,7 +101,7 @@ class Regularizer(Method):
         start = _rows(head.rows, learning)
         if not head.new or self.start == "zeros":
             return start
-        noise = torch.stack([_uniform(seed, start) for seed in session.seeds])
+        noise = torch.stack([_uniform(seed, start.shape[-2:]) for seed in session.seeds]).to(start)
         return noise if start.ndim == 3 else noise[0]
 
 
@@ -123,12 +123,10 @@ def _in_class_order(solution: Solution, order: Tensor) -> Update:
     return Update(rows, solution.steps, solution.loss)
 
 
-def _uniform(seed: int, like: Tensor) -> Tensor:
-    """New rows (K, d) uniform in +-1/sqrt(d), the same on every device and in every dtype."""
-    shape = like.shape[-2:]
+def _uniform(seed: int, shape: torch.Size) -> Tensor:
+    """New rows (K, d) uniform in +-1/sqrt(d), the same for every device and dtype they go to."""
     generator = torch.Generator().manual_seed(seed)
-    rows = (torch.rand(shape, generator=generator, dtype=torch.float64) * 2 - 1) / shape[1] ** 0.5
-    return rows.to(like)
+    return (torch.rand(shape, generator=generator, dtype=torch.float64) * 2 - 1) / shape[1] ** 0.5
 
 
 def _rows(rows: Tensor, classes: list[int]) -> Tensor:

@@ -48,6 +48,13 @@ class MethodResult:
     query_labels: NDArray[np.int64] | None = None  # (test items,): base first, then novel in class order
     notes: tuple[str, ...] = field(default=())
 
+    def of_splits(self, numbers: Sequence[int]) -> "MethodResult":
+        """The accuracies of the draws on these feature files alone."""
+        chosen = np.isin(self.splits, numbers)
+        names = ("base", "novel", "steps", "splits", "novel_at_birth", "novel_at_end")
+        kept = {name: getattr(self, name)[chosen] for name in names}
+        return replace(self, **kept, confusion=None, weight_space=None, final_rows=None, predictions=None)
+
 
 @dataclass(frozen=True)
 class EpisodeResult:

@@ -34,6 +34,7 @@ METHODS: Mapping[str, str] = {
     "imprint": "Imprinting",
     "prototype": "Prototypes",
 }
+BEYOND: Mapping[str, str] = {"calibrated": "Calibrated prototypes"}  # ours, in no table of the paper
 ABLATION = (
     "semantic",
     "semantic:beta_base=0,beta_novel=0",
@@ -71,7 +72,7 @@ def random_split_tables(
         ReportTable(
             f"sessions-{name}-memory",
             f"All sessions, {name} memory",
-            _session_table(results, quoted, list(METHODS), memory, ratio, notes, published),
+            _session_table(results, quoted, _methods(results), memory, ratio, notes, published),
         )
         for name, memory, quoted in (
             ("without", False, published.without_memory),
@@ -134,7 +135,7 @@ def fixed_split_table(results: Mapping[str, Sequence[MethodResult]], published: 
     ]
     for recipe, members in results.items():
         for result in sorted(members, key=lambda result: result.memory):
-            headings = (_name(result), f"recipe {recipe}", "1 image a class" if result.memory else "no", OURS)
+            headings = (_title(result.method), f"recipe {recipe}", "1 image a class" if result.memory else "no", OURS)
             rows.append(Row(headings, _cells(_our_line(result, measures)), f"{recipe}, {result.memory}"))
     heading = "Another protocol: the fixed split"
     notes = (
@@ -222,7 +223,8 @@ def _main_table(results: Sequence[MethodResult], ratio: float, notes: tuple[str,
         Row((_quoted_name(row), QUOTED), _cells(_exact(arranged({bool(row.memory): row}))), QUOTED)
         for row in published.main.quoted
     ]
-    for method, name in METHODS.items():
+    for method in _methods(results):
+        name = _title(method)
         both = {memory: _find(results, method, memory) for memory in (False, True)}
         parts = [_our_line(both[memory], [session_measure(session)]) for session, memory in order]
         ours = _Line(*(np.concatenate([getattr(part, f) for part in parts]) for f in ("mean", "half_width")))
@@ -247,7 +249,7 @@ def _session_table(
     for method in methods:
         row = theirs.of(method, memory)
         ours = _our_line(_find(results, method, memory), measures)
-        name = row.model if row else METHODS[method]
+        name = row.model if row else _title(method)
         rows += _compared(name, None if row is None else _published_line(row, measures).mean, ours, ratio, columns)
     derived = "Average and drop of published rows are computed from their sessions; base and novel were not published."
     quoted = [_quoted_note(theirs, published)] if theirs.quoted else []
@@ -308,8 +310,14 @@ def _find(results: Sequence[MethodResult], method: str, memory: bool) -> MethodR
     return next(result for result in results if (result.method, result.memory) == (method, memory))
 
 
-def _name(result: MethodResult) -> str:
-    return METHODS.get(result.method, result.method)
+def _methods(results: Sequence[MethodResult]) -> list[str]:
+    """The paper's methods and the baselines, and of ours those with results."""
+    ran = {result.method for result in results}
+    return [*METHODS, *(method for method in BEYOND if method in ran)]
+
+
+def _title(method: str) -> str:
+    return {**METHODS, **BEYOND}.get(method, method)
 
 
 def _session0(results: Sequence[MethodResult]) -> float:
