@@ -1,0 +1,425 @@
+"""The catalogue: teaching, judging, rejecting, undoing; from photographs and from weights."""
+
+import dataclasses
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import made_photographs as made
+from conftest import BASE
+from subspan import IncrementalClassifier, store
+from subspan.catalogue import Catalogue, CatalogueError, CatalogueOptions, open_class_photographs, undo_last
+from subspan.data import DataError
+from subspan.pretrained import Preprocessing, TorchBackbone
+
+
+def answers(catalogue: Catalogue, name: str, count: int = 20) -> list[str | None]:
+    return [one.name for one in catalogue.predict(made.photographs(name, count, seed=9))]
+
+
+def names(catalogue: Catalogue) -> list[str]:
+    return [one.name for one in catalogue.classes()]
+
+
+# Making
+
+
+def test_a_fifth_of_the_photographs_is_held_out_and_never_learned_from(tmp_path: Path, backbone):
+    counts = {"red": 40, "green": 10, "blue": 4, "yellow": 2}
+    photographs = {name: made.photographs(name, count) for name, count in counts.items()}
+    catalogue, report = Catalogue.create(
+        tmp_path / "c.subspan", photographs, CatalogueOptions(keep=5), backbone=backbone
+    )
+    kept = {one.name: one.kept for one in catalogue.classes()}
+    learned = {one.name: one.examples for one in catalogue.classes()}
+    assert kept == {"red": 5, "green": 2, "blue": 1, "yellow": 0}
+    assert {name: kept[name] + learned[name] for name in counts} == counts
+    assert (report.held_out, report.examples, report.classes) == (8, 48, 4)
+    check = catalogue._snapshot.check
+    held = {tuple(row) for row in check.features.astype(np.float16)}
+    memory = {tuple(row[: made.WIDTH]) for row in catalogue._snapshot.classifier._now()[0].memory_features.numpy()}
+    assert not held & {tuple(np.float16(row)) for row in memory}
+
+
+def test_the_held_out_accuracy_is_that_of_the_kept_examples(colours: Catalogue):
+    entry = colours.sessions()[0]
+    check = colours._snapshot.check
+    model = IncrementalClassifier.load(colours.path)  # a catalogue is a model store too
+    expected = 100 * float(np.mean(model.predict(check.features) == np.array(check.names)))
+    assert entry.check is not None
+    assert entry.check.after == pytest.approx(expected)
+    assert expected > 80
+
+
+def test_all_ways_to_hand_photographs_over_agree(colours: Catalogue, tmp_path: Path):
+    pixels = made.photographs("red", 1, seed=9)[0]
+    file = tmp_path / "a.png"
+    file.write_bytes(made.encoded(pixels))
+    found = colours.predict([pixels, made.encoded(pixels), file], top=2)
+    assert [one.name for one in found] == ["red"] * 3
+    chances = [[c.probability for c in one.candidates] for one in found]
+    assert chances[1] == pytest.approx(chances[0]) == chances[2]
+
+
+def test_from_weights_the_answers_are_the_heads(tmp_path: Path, backbone):
+    rng = np.random.default_rng(0)
+    rows, bias = rng.normal(size=(3, made.WIDTH)), rng.normal(size=3)
+    catalogue, report = Catalogue.create_from_weights(
+        tmp_path / "w.subspan", rows, ["c", "a", "b"], bias=bias, backbone=backbone
+    )
+    images = made.photographs("green", 6)
+    scores = backbone.features(images) @ rows.T + bias
+    expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    for row, answer in zip(expected, catalogue.predict(images, top=3), strict=True):
+        assert {c.name: pytest.approx(c.probability, abs=1e-5) for c in answer.candidates} == dict(
+            zip("cab", row, strict=True)
+        )
+    assert (report.accuracy, report.held_out, report.method) == (None, 0, "subspace")
+    taught = catalogue.teach("pink", made.photographs("pink", 5))
+    assert taught.check is None  # and says so, instead of inventing a number
+    with pytest.raises(CatalogueError, match="needs at least 19 held-out examples; this catalogue has 0"):
+        catalogue.predict(images, reject=True)
+
+
+def test_from_weights_photographs_for_checking_make_the_check_set(tmp_path: Path, colours: Catalogue, backbone):
+    model = colours._snapshot.classifier
+    catalogue, report = Catalogue.create_from_weights(
+        tmp_path / "w.subspan",
+        model.coef_,
+        model.classes_.tolist(),
+        bias=model.intercept_,
+        check={name: made.photographs(name, 12, seed=3) for name in BASE},
+        backbone=backbone,
+    )
+    assert report.held_out == 40
+    assert report.accuracy is not None
+    assert report.accuracy > 80
+    change = catalogue.teach("pink", made.photographs("pink", 5)).check
+    assert change is not None
+    assert change.examples == 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"photographs": {"red": 3}}, "at least two classes; got red"),
+        ({"photographs": {"red": 3, "blue": 0}}, "class 'blue' has no photograph"),
+        ({"photographs": {"red": 3, " blue": 3}}, "no space at its ends"),
+        ({"photographs": {"red": 3, "bl\nue": 3}}, "printable"),
+        ({"photographs": {"red": 3, "": 3}}, "not empty"),
+        ({"options": CatalogueOptions(method="semantic")}, "uses language; name its source"),
+        ({"options": CatalogueOptions(method="nonsense")}, "no method 'nonsense'"),
+    ],
+)
+def test_what_cannot_become_a_catalogue_leaves_nothing_behind(tmp_path: Path, backbone, arguments: dict, message: str):
+    counts = arguments.get("photographs", {"red": 5, "blue": 5})
+    photographs = {name: made.photographs("red", count) for name, count in counts.items()}
+    with pytest.raises(ValueError, match=message):
+        Catalogue.create(tmp_path / "c.subspan", photographs, arguments.get("options"), backbone=backbone)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_catalogue_is_never_overwritten(colours: Catalogue, backbone):
+    with pytest.raises(CatalogueError, match="exists already"):
+        Catalogue.create(colours.path, {"a": [], "b": []}, backbone=backbone)
+    assert names(Catalogue.open(colours.path)) == sorted(BASE)
+
+
+def test_photographs_that_cannot_be_read_stop_the_work_or_are_told(tmp_path: Path, backbone):
+    photographs = {"red": [*made.photographs("red", 8), b"broken"], "blue": made.photographs("blue", 8)}
+    with pytest.raises(DataError, match="number 9 is not in a format"):
+        Catalogue.create(tmp_path / "a.subspan", photographs, backbone=backbone)
+    catalogue, report = Catalogue.create(tmp_path / "b.subspan", photographs, backbone=backbone, skip_bad=True)
+    assert len(report.skipped) == 1
+    assert "number 9" in report.skipped[0]
+    with pytest.raises(CatalogueError, match="class 'green' has no photograph that can be read"):
+        catalogue.teach_all({"green": [b"broken"]}, skip_bad=True)
+
+
+def test_class_folders_and_zips_are_read_alike(tmp_path: Path):
+    import shutil
+
+    folder = made.write_folders(tmp_path / "photos", {"red": 3, "blue": 2})
+    (folder / "red" / "notes.txt").write_text("no image")
+    shutil.make_archive(str(tmp_path / "photos"), "zip", folder)
+    with open_class_photographs(folder) as one, open_class_photographs(tmp_path / "photos.zip") as other:
+        assert {name: [image.read() for image in images] for name, images in one.items()} == {
+            name: [image.read() for image in images] for name, images in other.items()
+        }
+        assert {name: len(images) for name, images in one.items()} == {"blue": 2, "red": 3}
+    for bad in (tmp_path / "nowhere", tmp_path / "empty"):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        with pytest.raises(DataError), open_class_photographs(bad):
+            pass
+
+
+# Teaching
+
+
+def test_a_taught_class_is_recognised_and_the_others_are_kept(colours: Catalogue):
+    report = colours.teach("pink", made.photographs("pink", 5), "a pale red")
+    assert (report.kind, report.classes, report.examples, report.session) == ("add_classes", ("pink",), 5, 1)
+    assert answers(colours, "pink").count("pink") >= 17
+    assert answers(colours, "green").count("green") >= 17
+    assert colours.classes()[-1].description == "a pale red"
+    assert report.version == colours.version == Catalogue.open(colours.path).version
+
+
+def test_the_report_says_what_the_session_did_to_the_others(colours: Catalogue, backbone):
+    check = colours._snapshot.check
+    before = IncrementalClassifier.load(colours.path).predict(check.features)
+    report = colours.teach("grey", made.photographs("grey", 5))
+    after = IncrementalClassifier.load(colours.path).predict(check.features)
+    truth = np.array(check.names)
+    assert report.check is not None
+    assert report.check.before == pytest.approx(100 * np.mean(before == truth))
+    assert report.check.after == pytest.approx(100 * np.mean(after == truth))
+    lost = {name: int(np.sum((truth == name) & (before == name) & (after == "grey"))) for name in BASE}
+    assert {one.name: one.lost for one in report.takes_from} == {one.name: lost[one.name] for one in report.takes_from}
+    assert colours.sessions()[-1].check == report.check
+
+
+def test_a_class_that_copies_another_is_caught_and_undone(colours: Catalogue):
+    report = colours.teach("crimson", made.photographs("red", 20, seed=5), warn_drop=5)
+    assert report.takes_from[0].name == "red"
+    assert report.takes_from[0].lost > 0
+    assert report.warning is not None
+    assert "fell by" in report.warning
+    assert colours.sessions()[-1].warning == report.warning
+    undone = colours.undo()
+    assert undone.classes == ("crimson",)
+    assert answers(colours, "red").count("red") >= 17
+    assert colours.teach("crimson", made.photographs("red", 20, seed=5), warn_drop=100).warning is None
+
+
+def test_more_of_a_known_class_is_another_session(colours: Catalogue):
+    colours.teach("pink", made.photographs("pink", 2))
+    report = colours.teach("pink", made.photographs("pink", 4, seed=2))
+    assert (report.kind, report.session) == ("add_examples", 2)
+    pink = colours.classes()[-1]
+    assert (pink.examples, pink.kept) == (6, 6)
+
+
+def test_new_and_known_classes_together_are_two_sessions_written_at_once(colours: Catalogue):
+    reports = colours.teach_all(
+        {
+            "red": made.photographs("red", 3, seed=4),
+            "pink": made.photographs("pink", 5),
+            "grey": made.photographs("grey", 5),
+        }
+    )
+    assert [(one.kind, one.classes) for one in reports] == [
+        ("add_classes", ("grey", "pink")),
+        ("add_examples", ("red",)),
+    ]
+    assert len(store.read(colours.path).chain) == 3
+    with pytest.raises(CatalogueError):
+        colours.teach_all({"brown": made.photographs("brown", 3), "": made.photographs("red", 3)})
+    assert len(colours.sessions()) == 3
+
+
+def test_rename_remove_and_undo(colours: Catalogue):
+    colours.teach("pink", made.photographs("pink", 5), "pale")
+    before = colours.predict(made.photographs("pink", 3), top=9)
+    colours.rename("pink", "rose")
+    after = colours.predict(made.photographs("pink", 3), top=9)
+    assert [[(c.name.replace("rose", "pink"), c.probability) for c in one.candidates] for one in after] == [
+        [(c.name, c.probability) for c in one.candidates] for one in before
+    ]
+    assert (colours.classes()[-1].description, colours.classes()[-1].kept) == ("pale", 5)
+    entry = colours.remove("rose")
+    assert (entry.kind, names(colours)) == ("remove_class", sorted(BASE))
+    assert [colours.undo().kind for _ in range(3)] == ["remove_class", "rename_class", "add_classes"]
+    with pytest.raises(CatalogueError, match="nothing to undo"):
+        colours.undo()
+    for bad in (lambda: colours.rename("nobody", "x"), lambda: colours.remove("nobody")):
+        with pytest.raises(ValueError, match="class 'nobody' is not known"):
+            bad()
+    assert names(Catalogue.open(colours.path)) == sorted(BASE)
+
+
+def test_prune_removes_undone_and_old_versions_and_keeps_the_log(colours: Catalogue, backbone):
+    for name in ("pink", "grey", "brown"):
+        colours.teach(name, made.photographs(name, 5))
+    colours.undo()
+    assert len(store.version_ids(colours.path)) == 4
+    assert len(colours.prune()) == 1
+    assert len(colours.prune(keep=2)) == 1
+    assert [entry.version is None for entry in colours.sessions()] == [True, False, False]
+    again = Catalogue.open(colours.path, backbone)
+    assert again.sessions() == colours.sessions()
+    assert again.teach("brown", made.photographs("brown", 5)).session == 3
+    again.undo()
+    again.undo()
+    with pytest.raises(CatalogueError, match="nothing to undo: only one version is left"):
+        again.undo()
+    with pytest.raises(store.StoreError, match="was pruned"):
+        IncrementalClassifier.load(colours.path).undo()
+    with pytest.raises(CatalogueError, match="at least the current version"):
+        again.prune(keep=0)
+
+
+def test_everything_it_says_is_plain_json(colours: Catalogue):
+    report = colours.teach("pink", made.photographs("pink", 5))
+    said = [
+        report,
+        *colours.classes(),
+        *colours.sessions(),
+        *colours.predict(made.photographs("red", 2)),
+        colours.weight_map(),
+        colours.evaluate({"red": made.photographs("red", 3)}),
+    ]
+    for one in said:
+        json.dumps(dataclasses.asdict(one))
+
+
+def test_the_map_marks_the_newest_class_and_the_base_rows_nearest_to_it(colours: Catalogue):
+    colours.teach("pink", made.photographs("pink", 5))
+    points = {one.name: one for one in colours.weight_map().points}
+    assert [name for name, one in points.items() if one.newest] == ["pink"]
+    model = IncrementalClassifier.load(colours.path)
+    rows = dict(zip(model.classes_.tolist(), model.coef_, strict=True))
+    cosine = {n: rows[n] @ rows["pink"] / np.linalg.norm(rows[n]) / np.linalg.norm(rows["pink"]) for n in BASE}
+    assert {name for name, one in points.items() if one.near} == set(sorted(BASE, key=lambda n: -cosine[n])[:3])
+    centred = model.coef_ - model.coef_.mean(axis=0)
+    spread = np.linalg.eigvalsh(centred.T @ centred)[::-1]
+    assert sum(one.x**2 for one in points.values()) == pytest.approx(spread[0], rel=1e-4)
+    assert sum(one.y**2 for one in points.values()) == pytest.approx(spread[1], rel=1e-4)
+
+
+# Judging photographs
+
+
+def test_evaluate_counts_right_wrong_and_unknown(colours: Catalogue):
+    photographs = {name: made.photographs(name, 30, seed=7) for name in ("red", "green", "grey")}
+    result = colours.evaluate(photographs)
+    predicted = {name: [one.name for one in colours.predict(photographs[name])] for name in ("red", "green")}
+    right = sum(predicted[name].count(name) for name in predicted)
+    assert result.accuracy == pytest.approx(100 * right / 60)
+    assert (result.examples, result.unknown_examples) == (60, 30)
+    for one in result.per_class:
+        assert one.correct == predicted[one.name].count(one.name)
+        assert dict(one.taken_for) == {n: predicted[one.name].count(n) for n in set(predicted[one.name]) - {one.name}}
+    for point in result.curve:
+        rejected = [one.rejected for one in colours.predict(photographs["grey"], reject=point.promised)]
+        assert point.unknown_rejected == pytest.approx(100 * np.mean(rejected))
+    rates = [point.unknown_rejected for point in result.curve]
+    assert rates == sorted(rates)
+
+
+def test_rejected_photographs_have_no_name(colours: Catalogue):
+    found = colours.predict(made.photographs("grey", 40, seed=7), reject=0.3)
+    assert any(one.rejected for one in found)
+    assert all((one.name is None) == one.rejected for one in found)
+    assert not any(one.rejected for one in colours.predict(made.photographs("grey", 40, seed=7)))
+    for share in (0.0, 1.0, -1.0):
+        with pytest.raises(CatalogueError, match="between 0 and 1"):
+            colours.predict(made.photographs("grey", 1), reject=share)
+    with pytest.raises(CatalogueError, match="top must be at least 1"):
+        colours.predict(made.photographs("grey", 1), top=0)
+
+
+# The right network
+
+
+def test_other_weights_or_another_preparation_are_refused(colours: Catalogue, backbone):
+    other = made.network()
+    other[0].weight.data[0, 0, 0, 0] += 0.5  # pyright: ignore[reportIndexIssue]
+    with pytest.raises(CatalogueError, match="has other weights"):
+        Catalogue.open(colours.path, TorchBackbone("tiny", other, made.PREPROCESSING))
+    with pytest.raises(CatalogueError, match="prepares photographs otherwise"):
+        Catalogue.open(colours.path, TorchBackbone("tiny", made.network(), Preprocessing(size=16, resize=20)))
+
+
+def test_code_is_run_only_where_it_was_named(tmp_path: Path):
+    name = "module:made_photographs.with_preprocessing"
+    photographs = {colour: made.photographs(colour, 5) for colour in ("red", "blue")}
+    Catalogue.create(tmp_path / "c.subspan", photographs, CatalogueOptions(backbone=name))
+    with pytest.raises(CatalogueError, match=r"uses the code 'module:made_photographs\.with_preprocessing'"):
+        Catalogue.open(tmp_path / "c.subspan").predict(photographs["red"])
+    assert Catalogue.open(tmp_path / "c.subspan", name).predict(photographs["red"], top=1)[0].name == "red"
+
+
+def test_language_methods_take_descriptions(tmp_path: Path, backbone):
+    words = {"red": [1, 0, 0], "green": [0, 1, 0], "blue": [0, 0, 1], "pink": [0.8, 0, 0.3]}
+    vectors = tmp_path / "words.txt"
+    vectors.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in words.items()))
+    options = CatalogueOptions(method="semantic:tau=0.1", embeddings=str(vectors))
+    photographs = {name: made.photographs(name, 20) for name in ("red", "green", "blue")}
+    catalogue, _ = Catalogue.create(tmp_path / "c.subspan", photographs, options, backbone=backbone)
+    catalogue.teach("pink", made.photographs("pink", 5))
+    assert answers(catalogue, "pink").count("pink") >= 10
+
+
+# Threads
+
+
+def test_readers_go_on_with_the_old_version_while_a_class_is_taught(colours: Catalogue, monkeypatch):
+    learning, finish = threading.Event(), threading.Event()
+    learn = IncrementalClassifier.add_classes
+
+    def slow(self, *arguments, **options):
+        learning.set()
+        assert finish.wait(30)
+        return learn(self, *arguments, **options)
+
+    monkeypatch.setattr(IncrementalClassifier, "add_classes", slow)
+    images = made.photographs("pink", 5)
+    before = colours.predict(images)
+    teacher = threading.Thread(target=colours.teach, args=("pink", images))
+    teacher.start()
+    assert learning.wait(30)
+    assert colours.predict(images) == before
+    assert names(colours) == sorted(BASE)
+    assert len(colours.sessions()) == 1
+    finish.set()
+    teacher.join()
+    assert colours.predict(images)[0].name == "pink"
+
+
+def test_teachers_in_threads_and_another_object_lose_nothing(colours: Catalogue, backbone):
+    other = Catalogue.open(colours.path, backbone)
+    features = backbone.features(made.photographs("pink", 5))
+    threads = [
+        threading.Thread(target=(colours, other)[i % 2].teach_features, args=(f"class {i}", features + i))
+        for i in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for catalogue in (colours, other):
+        catalogue.refresh()
+        assert set(names(catalogue)) == {*BASE, *(f"class {i}" for i in range(4))}
+        assert not catalogue.refresh()
+    assert [entry.session for entry in colours.sessions()] == list(range(5))
+
+
+def test_undo_where_the_last_version_is_damaged(colours: Catalogue, backbone):
+    colours.teach("pink", made.photographs("pink", 5))
+    file = colours.path / "versions" / colours.version / "arrays.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-5] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(store.StoreError, match=r"is damaged.*`subspan undo` goes back"):
+        Catalogue.open(colours.path)
+    assert undo_last(colours.path).kind == "damaged"
+    again = Catalogue.open(colours.path, backbone)
+    assert names(again) == sorted(BASE)
+    again.teach("pink", made.photographs("pink", 5))
+    assert names(again)[-1] == "pink"
+
+
+def test_damage_to_an_old_version_does_not_stop_new_sessions(colours: Catalogue, backbone):
+    first = colours.version
+    colours.teach("pink", made.photographs("pink", 5))
+    (colours.path / "versions" / first / "version.json").write_bytes(b"{}")
+    again = Catalogue.open(colours.path, backbone)
+    again.teach("grey", made.photographs("grey", 5))
+    assert again.undo().classes == ("grey",)
+    with pytest.raises(store.StoreError, match=r"version\.json' is damaged"):
+        again.undo()
+    assert names(Catalogue.open(colours.path)) == [*sorted(BASE), "pink"]

@@ -1,0 +1,55 @@
+"""The exported ONNX file: the catalogue's answers without Subspan."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import made_photographs as made
+from subspan.catalogue import Catalogue, CatalogueError, CatalogueOptions, export
+
+
+@pytest.mark.parametrize("method", ["finetune", "prototype"])
+def test_onnxruntime_gives_the_catalogues_probabilities(tmp_path: Path, backbone, method: str, monkeypatch):
+    photographs = {name: made.photographs(name, 20) for name in ("red", "green", "blue")}
+    options = CatalogueOptions(method=method)
+    catalogue, _ = Catalogue.create(tmp_path / "c.subspan", photographs, options, backbone=backbone)
+    catalogue.teach("pink", made.photographs("pink", 5))
+    file = tmp_path / "c.onnx"
+    report = catalogue.export(file, made.photographs("green", 3, seed=4))
+    assert (report.images, report.agreed, report.classes) == (3, 3, 4)
+    assert report.difference < 1e-4
+
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    about = json.loads(onnx.load(file).metadata_props[0].value)
+    assert about["preprocessing"] == made.PREPROCESSING.to_dict()
+    assert about["version"] == catalogue.version
+    for count in (1, 7):  # any size of batch
+        images = made.photographs("pink", count, seed=5)
+        pixels = np.stack([made.PREPROCESSING.pixels(image) for image in images])
+        probabilities, familiarities = session.run(None, {"pixels": pixels})
+        answers = catalogue.predict(images, top=4, reject=0.2)
+        for row, answer in zip(probabilities, answers, strict=True):
+            by_name = dict(zip(about["classes"], row.tolist(), strict=True))
+            assert by_name == {c.name: pytest.approx(c.probability, abs=1e-4) for c in answer.candidates}
+        threshold = catalogue._snapshot.threshold(0.2)
+        assert [one.rejected for one in answers] == (familiarities < threshold).tolist()
+
+    if method == "prototype":  # a file that answers otherwise never takes the place of a good one
+        good = file.read_bytes()
+        monkeypatch.setattr(export, "TOLERANCE", -1.0)
+        with pytest.raises(CatalogueError, match=r"differs from the catalogue.*it was not kept"):
+            catalogue.export(file, made.photographs("red", 1))
+        assert file.read_bytes() == good
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["c.onnx", "c.subspan"]
+
+
+def test_a_backbone_that_is_an_onnx_file_is_refused_in_one_sentence(tmp_path: Path):
+    path = made.write_onnx(tmp_path / "tiny.onnx")
+    photographs = {name: made.photographs(name, 5) for name in ("red", "blue")}
+    catalogue, _ = Catalogue.create(tmp_path / "c.subspan", photographs, CatalogueOptions(backbone=f"onnx:{path}"))
+    with pytest.raises(CatalogueError, match="is an ONNX file itself"):
+        catalogue.export(tmp_path / "c.onnx", photographs["red"])

@@ -1,0 +1,65 @@
+"""Calibration: what the threshold and the probabilities promise, checked by simulation."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from subspan.catalogue.checkset import CheckSet, hold_out
+from subspan.catalogue.rejection import apply_temperature, familiarity, fit_temperature, threshold_for
+
+
+@pytest.mark.parametrize(("count", "share"), [(19, 0.05), (60, 0.05), (200, 0.1)])
+def test_at_most_the_promised_share_of_like_photographs_is_rejected(count: int, share: float):
+    rng = np.random.default_rng(0)
+    rejected = []
+    for _ in range(4000):
+        known = rng.standard_t(3, size=count + 50)
+        threshold = threshold_for(known[:count], share)
+        assert threshold is not None
+        rejected.append((known[count:] < threshold).mean())
+    rate, error = np.mean(rejected), np.std(rejected) / np.sqrt(len(rejected))
+    assert rate <= share + 3 * error
+    assert rate >= share - 1 / (count + 1) - 3 * error  # nor needlessly few
+
+
+def test_too_few_examples_promise_nothing():
+    assert threshold_for(np.arange(18.0), 0.05) is None
+    assert threshold_for(np.arange(19.0), 0.05) == 0.0
+    assert threshold_for(np.zeros(0), 0.5) is None
+
+
+def test_the_temperature_finds_back_by_how_much_scores_were_stretched():
+    rng = np.random.default_rng(0)
+    true = rng.normal(size=(20_000, 5)) * 2
+    labels = np.array([rng.choice(5, p=row) for row in softmax(true, axis=1)])
+    for stretch in (0.2, 1.0, 7.0):
+        assert fit_temperature(true * stretch, labels) == pytest.approx(stretch, rel=0.05)
+    probabilities = apply_temperature(true * 7, fit_temperature(true * 7, labels))
+    best = probabilities.argmax(axis=1)
+    assert probabilities.max(axis=1).mean() == pytest.approx((best == labels).mean(), abs=0.01)
+
+
+def test_a_few_right_answers_do_not_make_it_certain():
+    scores = np.array([[3.0, 0.0, 0.0]] * 8)
+    certainty = apply_temperature(scores, fit_temperature(scores, np.zeros(8, np.int64))).max()
+    assert 0.8 < certainty < 0.95
+
+
+def test_familiarity_of_equal_scores_grows_with_their_number():
+    np.testing.assert_allclose(familiarity(np.zeros((2, 8))), np.log(8))
+
+
+def test_no_more_is_held_out_than_asked_and_always_the_same():
+    names = ["a"] * 100 + ["b"] * 7 + ["c"] * 3 + ["d"] * 2
+    chosen = hold_out(names, keep=10, seed=3)
+    counts = {name: int(chosen[np.array(names) == name].sum()) for name in "abcd"}
+    assert counts == {"a": 10, "b": 1, "c": 1, "d": 0}
+    np.testing.assert_array_equal(chosen, hold_out(names, keep=10, seed=3))
+    assert hold_out(names, keep=0, seed=0).sum() == 0
+
+
+def test_large_features_are_stored_without_loss_of_range():
+    check = CheckSet(np.array([[1e5, -2.0]], np.float32), ("a",), np.array([True]))
+    back = CheckSet.from_arrays(check.to_arrays(["b", "a"]), ["b", "a"])
+    np.testing.assert_array_equal(back.features, check.features)
+    assert back.names == ("a",)

@@ -1,0 +1,189 @@
+"""The commands for photographs, as a user types them."""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+
+import made_photographs as made
+from subspan.cli import main
+
+
+@pytest.fixture
+def subspan(monkeypatch, capsys):
+    """Run a command in this process: (exit status, standard output, standard error)."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["subspan", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return stop.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> str:
+    return f"onnx:{made.write_onnx(tmp_path / 'tiny.onnx')}"
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path, subspan, network: str) -> Path:
+    photographs = made.write_folders(tmp_path / "photos", {"red": 30, "green": 30, "blue": 30})
+    path = tmp_path / "c.subspan"
+    status, out, _ = subspan("init", path, photographs, "--backbone", network)
+    assert status == 0
+    assert "3 classes, method finetune" in out
+    assert "on 18 photographs" in out
+    return path
+
+
+def test_a_life_of_a_catalogue(catalogue: Path, tmp_path: Path, subspan):
+    pink = made.write_folders(tmp_path / "pink", {"pink": 5}, seed=2) / "pink"
+    status, out, _ = subspan("add", catalogue, "--class", "pink", *sorted(pink.iterdir()), "--describe", "a pale red")
+    assert status == 0
+    assert "Learned pink from 5 photographs (session 1" in out
+    assert "on 18 kept examples" in out
+    new = made.write_folders(tmp_path / "new", {"grey": 5, "pink": 3}, seed=3)
+    status, out, _ = subspan("add", catalogue, new, "--json")
+    assert [(one["kind"], one["classes"]) for one in json.loads(out)] == [
+        ("add_classes", ["grey"]),
+        ("add_examples", ["pink"]),
+    ]
+
+    _, out, _ = subspan("predict", catalogue, pink / "00.png", "--top", 2)
+    assert "pink" in out
+    _, out, _ = subspan("predict", catalogue, pink, "--json")
+    answers = json.loads(out)
+    assert [Path(one["image"]).name for one in answers] == [f"{i:02d}.png" for i in range(5)]
+    assert all(
+        abs(sum(c["probability"] for c in one["candidates"]) - 1) < 1e-6 for one in answers
+    )  # five classes, top 5
+
+    _, out, _ = subspan("classes", catalogue, "--json")
+    assert {one["name"]: one["examples"] for one in json.loads(out)} == {
+        "blue": 24,
+        "green": 24,
+        "red": 24,
+        "pink": 8,
+        "grey": 5,
+    }
+    _, out, _ = subspan("log", catalogue)
+    assert "added pink" in out
+    assert "more of pink" in out
+    _, out, _ = subspan("rename", catalogue, "grey", "[ash] grey")
+    assert out == "Session 4: grey renamed to [ash] grey.\n"
+    _, out, _ = subspan("classes", catalogue)
+    assert "[ash] grey" in out
+    _, out, _ = subspan("remove", catalogue, "[ash] grey")
+    for expected in ("removed [ash] grey", "grey renamed to [ash] grey", "more of pink", "added grey", "added pink"):
+        _, out, _ = subspan("undo", catalogue)
+        assert expected in out
+    status, _, err = subspan("undo", catalogue)
+    assert (status, err) == (2, "Error: there is nothing to undo: only one version is left\n")
+    assert subspan("prune", catalogue)[1] == "Removed 5 versions.\n"
+
+
+def test_evaluate_prints_what_it_measured(catalogue: Path, tmp_path: Path, subspan):
+    test = made.write_folders(tmp_path / "test", {"red": 10, "green": 10, "grey": 10}, seed=5)
+    confusion = tmp_path / "confusion.csv"
+    _, out, _ = subspan("evaluate", catalogue, test, "--json", "--confusion", confusion)
+    result = json.loads(out)
+    _, text, _ = subspan("evaluate", catalogue, test)
+    assert f"Accuracy: {result['accuracy']:.1f} % on 20 photographs." in text
+    assert "10 photographs of classes that the catalogue does not know" in text
+    assert "unknown rejected" in text
+    table = pd.read_csv(confusion, index_col=0)
+    assert table.sum(axis=1).to_dict() == {"green": 10, "red": 10}
+    assert {name: table.loc[name, name] for name in ("red", "green")} == {
+        one["name"]: one["correct"] for one in result["per_class"]
+    }
+
+
+def test_init_from_weights_needs_no_photographs(tmp_path: Path, subspan, network: str):
+    rows = np.random.default_rng(0).normal(size=(12, made.WIDTH)).astype(np.float32)
+    save_file({"classifier.weight": rows, "classifier.bias": np.zeros(12, np.float32)}, tmp_path / "head.safetensors")
+    (tmp_path / "names.txt").write_text("\n".join(f"part {i}" for i in range(12)) + "\n")
+    common = ("--weights", tmp_path / "head.safetensors", "--names", tmp_path / "names.txt", "--backbone", network)
+    status, out, _ = subspan("init", tmp_path / "w.subspan", *common)
+    assert status == 0
+    assert "12 classes, method subspace" in out
+    assert "Nothing was held out" in out
+    photographs = made.write_folders(tmp_path / "new", {"pink": 5})
+    _, out, _ = subspan("add", tmp_path / "w.subspan", photographs)
+    assert "what this cost them is unknown" in out
+    _, out, _ = subspan("classes", tmp_path / "w.subspan", "--json")
+    assert [one["name"] for one in json.loads(out)] == [*(f"part {i}" for i in range(12)), "pink"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["init", "new.subspan"], "either a FOLDER of photographs or --weights"),
+        (["init", "new.subspan", "--weights", "nowhere.safetensors", "--names", "n.txt"], "nowhere.safetensors"),
+        (["init", "new.subspan", "nowhere"], "there is nothing at nowhere"),
+        (["init", "new.subspan", ".", "--names", "n.txt"], "belong to --weights"),
+        (["init", "CATALOGUE", "PHOTOS"], "exists already"),
+        (["add", "CATALOGUE", "nowhere"], "there is nothing at nowhere"),
+        (["add", "CATALOGUE", "x.png", "--class", "pink"], "image x.png cannot be read"),
+        (["add", "CATALOGUE", "x", "--describe", "pale"], "--describe belongs to --class"),
+        (["add", "CATALOGUE", "x.png", "--class", " "], "not empty"),
+        (["predict", "CATALOGUE", "nothing"], "there is nothing at nothing"),
+        (["predict", "nowhere.subspan", "x.png"], "is not a Subspan store: there is nothing there"),
+        (["predict", "CATALOGUE", "x.png", "--backbone", "efficientnet-lite0"], "other weights|x.png cannot be read"),
+        (["predict", "CATALOGUE", "x.png", "--reject", "--reject-share", "0.001"], "needs at least 999 held-out"),
+        (["rename", "CATALOGUE", "red", "green"], "class 'green' exists already"),
+        (["remove", "CATALOGUE", "nobody"], "class 'nobody' is not known"),
+        (["export", "CATALOGUE", "--onnx", "c.onnx"], "is an ONNX file itself"),
+        (["prune", "CATALOGUE", "--keep", "0"], "at least the current version"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_changes_nothing(catalogue, subspan, monkeypatch, tmp_path, arguments, message):
+    import re
+
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    before = {file: file.read_bytes() for file in catalogue.rglob("*") if file.is_file()}
+    places = {"CATALOGUE": catalogue, "PHOTOS": tmp_path / "photos"}
+    status, out, err = subspan(*[places.get(one, one) for one in arguments])
+    assert (status, out) == (2, "")
+    assert re.search(message, err)
+    assert err.count("\n") == 1
+    assert {file: file.read_bytes() for file in catalogue.rglob("*") if file.is_file()} == before
+    assert list(empty.iterdir()) == []
+
+
+def test_bad_photographs_are_left_out_only_when_asked(catalogue: Path, tmp_path: Path, subspan):
+    folder = made.write_folders(tmp_path / "new", {"pink": 4})
+    (folder / "pink" / "broken.jpg").write_bytes(b"not a photograph")
+    status, _, err = subspan("add", catalogue, folder)
+    assert status == 2
+    assert "broken.jpg is not in a format that Pillow knows" in err
+    status, out, _ = subspan("add", catalogue, folder, "--skip-bad")
+    assert status == 0
+    assert "from 4 photographs" in out
+    assert "Left out: image pink/broken.jpg" in out
+
+
+def test_the_progress_shows_itself_in_a_terminal_when_work_lasts(monkeypatch):
+    import io
+
+    from rich.console import Console
+
+    from subspan.cli import stages
+
+    for patience, shown in ((0.0, True), (60.0, False)):
+        monkeypatch.setattr(stages, "PATIENCE", patience)
+        console = Console(file=io.StringIO(), force_terminal=True, width=100)
+        with stages.shown_stages(console) as tell:
+            tell("looking at photographs", 3, 8)
+        assert ("looking at photographs" in console.file.getvalue()) == shown  # pyright: ignore[reportAttributeAccessIssue]
