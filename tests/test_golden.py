@@ -6,7 +6,8 @@ met exactly: the same steps, accuracies to the digits of the file, norms to 1e-6
 The other six cannot be met to 1e-6 by anyone but the same program on the same machine. With the ``norm`` penalty SGD
 steps over the corner at zero change, back and forth, and every crossing enlarges rounding: a naive loop on full weights
 does not agree with itself when its support is put in another order (session 1 of ``subspace-qr`` without memory: 893 or
-952 steps; the file says 951). How far such runs lie apart was measured with twelve orders of the support:
+952 steps; the file says 951; benchmarks/golden_spread.py has sixteen more such loops, from 825 to 984). How far such
+runs lie apart was measured with twelve orders of the support:
 
 - *nearly posed* (fine-tuning without memory, subspace with and without): steps and accuracies agree but for a test
   image on the edge, norms to about 1e-5. Steps must be the file's, accuracies within one test image, norms within 4e-5:
