@@ -334,6 +334,13 @@ def test_other_weights_or_another_preparation_are_refused(colours: Catalogue, ba
         Catalogue.open(colours.path, TorchBackbone("tiny", made.network(), Preprocessing(size=16, resize=20)))
 
 
+def test_a_model_of_features_is_no_catalogue(tmp_path: Path):
+    features = np.random.default_rng(0).normal(size=(20, 4))
+    path = IncrementalClassifier(method="finetune").fit(features, ["a", "b"] * 10).save(tmp_path / "m.subspan")
+    with pytest.raises(store.StoreError, match="no catalogue of photographs"):
+        Catalogue.open(path)
+
+
 def test_code_is_run_only_where_it_was_named(tmp_path: Path):
     name = "module:made_photographs.with_preprocessing"
     photographs = {colour: made.photographs(colour, 5) for colour in ("red", "blue")}

@@ -30,7 +30,8 @@ class Judgement:
     warning: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        check = None if self.check is None else vars(self.check)
+        return {"check": check, "takes_from": [vars(taken) for taken in self.takes_from], "warning": self.warning}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Judgement":
