@@ -13,6 +13,7 @@ from subspan.report.render import to_csv, to_html, to_latex, to_markdown
 from subspan.report.reproduction import (
     ABLATION,
     METHODS,
+    TUNED,
     TrainedNetwork,
     differences_table,
     fixed_split_table,
@@ -177,7 +178,7 @@ def results():
     """Session 0 at 40.185, half of the paper's; then published without memory / 2, over two splits 1 apart."""
     results = []
     for memory in (False, True):
-        for method in dict.fromkeys([*METHODS, *ABLATION]):
+        for method in dict.fromkeys([*METHODS, *ABLATION, *TUNED]):
             row = published().without_memory.of(method, False) or published().old_penalty.of(method, False)
             half = np.array(row.accuracy if row else [50.0] * 9) / 2
             half[0] = 40.185
@@ -192,7 +193,7 @@ def line(one, *headings):
 
 def test_scaling_is_by_the_ratio_of_session_0(results):
     assert session0_ratio(results, published()) == pytest.approx(2.0)
-    main, without, _, _ = random_split_tables(results, [1, 2], published())
+    main, without, _, _, tuned = random_split_tables(results, [1, 2], published())
     ours, scaled = (line(without, "Subspace", whose) for whose in ("ours", "ours, scaled"))
     assert line(without, "Subspace", "published")["session_8"].value == 46.79
     assert ours["session_8"].value == pytest.approx(46.79 / 2)
@@ -201,6 +202,8 @@ def test_scaling_is_by_the_ratio_of_session_0(results):
     assert scaled["session_8"].half_width == pytest.approx(12.706, rel=1e-4)
     assert scaled["drop"].value == pytest.approx(80.37 - 46.79)
     assert line(main, "Subspace", "ours, scaled")["session_8_without_memory"].value == pytest.approx(46.79)
+    assert line(tuned, next(iter(TUNED.values())), "ours")["session_8"].value == pytest.approx(25)
+    assert not [row for row in tuned.table.rows if row.headings[1] == "quoted"]
 
 
 def test_cells_further_than_two_points_after_scaling_are_marked_and_listed(results):

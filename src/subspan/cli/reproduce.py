@@ -35,6 +35,7 @@ from subspan.report.reproduction import (
     BEYOND,
     METHODS,
     SPLITS,
+    TUNED,
     TrainedNetwork,
     differences_table,
     fixed_split_table,
@@ -255,7 +256,7 @@ def _run_all(
     pairs = list(zip(splits, find_all_embeddings(splits, None), strict=True))
     everything = tuple(range(len(pairs)))
     both = [(method, memory) for memory in (False, True) for method in METHODS]
-    alone = [(method, False) for method in ABLATION if method not in METHODS]
+    alone = [(method, False) for method in (*ABLATION, *TUNED) if method not in METHODS]
     jobs = [Job(config.method(method), memory, everything) for method, memory in both + alone]
     own = [config.method(method) for method in BEYOND]
     beyond = tuple(n for n, pair in enumerate(pairs) if not any(missing_for(pair[0], m, True, pair[1]) for m in own))
