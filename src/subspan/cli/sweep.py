@@ -116,16 +116,17 @@ def sweep(
         )
         bar.update(task, completed=len(trials) * parts)
     best = best_settings(settings, trials, outcomes)
+    where = f"the {features.novel_count} development classes" if single else "the development split"
+    score = "joint accuracy" if single else "accuracy on all classes after the last session"
     about = {
-        "data": f"{features.meta.get('split')}, {'development classes' if single else 'the development split'}",
+        "chosen": f"chosen on {where} of split '{features.meta.get('split')}' by `subspan sweep`: best {score}",
         "command": command_line(),
         "version": version(),
         "protocol": f"{setup}" + (", with memory" if memory else ""),
-        "score": "joint accuracy" if single else "accuracy on all classes after the last session",
         "trials": len(trials),
     }
     path = Config(protocol, tuple(setting for setting, _ in best), about).save(out / "config.json")
-    Console(width=max(120, Console().width)).print(to_console(_table(best, trials, about["score"]), decimals=2))
+    Console(width=max(120, Console().width)).print(to_console(_table(best, trials, score), decimals=2))
     typer.echo(f"Config: {path}")
 
 
