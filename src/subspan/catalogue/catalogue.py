@@ -517,9 +517,7 @@ def _read(path: Path) -> Snapshot:
         version = store.load_version(path, pointer.current)
     except store.StoreError as error:
         if len(chain) > 1:
-            raise store.StoreError(
-                f"{error}; the versions before it are whole: `subspan undo` goes back to them"
-            ) from error
+            raise store.StoreError(f"{error}; `subspan undo` goes back to the version before it") from error
         raise
     return Snapshot.from_version(version, path, chain)
 

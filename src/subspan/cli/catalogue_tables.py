@@ -52,7 +52,7 @@ def teach_text(reports: Sequence[TeachReport]) -> str:
         else:
             lines.append(
                 f"The other classes, on {_count(report.check.examples, 'kept example')}: {report.check.before:.1f} % "
-                f"before, {report.check.after:.1f} % after ({-report.check.drop:+.1f} points)."
+                f"before, {report.check.after:.1f} % after ({0.0 - report.check.drop:+.1f} points)."
             )
         if report.takes_from:
             taken = ", ".join(
