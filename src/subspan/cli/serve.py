@@ -1,0 +1,72 @@
+"""``subspan serve``: a catalogue as a service with a page."""
+
+import socket
+
+import torch
+import typer
+
+from subspan.catalogue import Catalogue
+from subspan.cli.catalogue import CataloguePath, Network
+from subspan.cli.flags import Values, with_flags
+from subspan.serve import ServeSettings
+from subspan.serve.access import find_token, is_loopback
+
+
+def register(app: typer.Typer) -> None:
+    app.command(rich_help_panel="Photographs")(serve)
+
+
+@with_flags(settings=ServeSettings)
+def serve(catalogue: CataloguePath, backbone: Network = None, *, settings: Values) -> None:
+    """Serve a catalogue: classify, teach and undo over HTTP, and on a page for people.
+
+    Only this machine reaches it, unless --host says otherwise. Writing needs a token; with another --host, everything
+    does. Without --token-file and SUBSPAN_TOKEN one is made and printed here, once.
+
+    Examples:
+
+        subspan serve birds.subspan
+
+        subspan serve birds.subspan --host 0.0.0.0 --token-file token.txt
+    """
+    chosen = ServeSettings(**settings)
+    try:
+        import uvicorn
+
+        from subspan.serve.app import create_app
+    except ImportError as error:
+        raise ValueError(f"serve needs {error.name}; install it with: pip install 'subspan[serve]'") from error
+    token, source = find_token(chosen)
+    # Clients keep the cores busy; threads of torch that wait for each other would only be in their way.
+    torch.set_num_threads(1)
+    opened = Catalogue.open(catalogue, backbone)
+    app = create_app(opened, chosen, token)
+    with _listen(chosen.host, chosen.port) as listener:
+        host, port = listener.getsockname()[:2]
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+        typer.echo(f"{catalogue}: {len(opened.classes())} classes, network {opened.backbone.name}.")
+        typer.echo(f"Page: {address}" + (f"#token={token}" if source is None else f"   (token: {source})"))
+        if source is None:
+            typer.echo(f"Token, shown only now: {token}")
+        if not is_loopback(chosen.host):
+            typer.echo(
+                "Other machines can reach it, unencrypted: put a proxy with TLS in front where they are not yours."
+            )
+        config = uvicorn.Config(
+            app,
+            log_level="info" if chosen.access_log else "warning",
+            access_log=chosen.access_log,
+            proxy_headers=chosen.behind_proxy,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=30,
+        )
+        uvicorn.Server(config).run([listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=256)
+    except OSError as error:
+        raise OSError(f"cannot listen on {host}, port {port}: {error.strerror}") from error

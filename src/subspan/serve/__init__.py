@@ -1,0 +1,8 @@
+"""A catalogue for programs and people on the network: a REST service and its page.
+
+`subspan.serve.app.create_app` makes the application; it needs the extra ``serve``, the settings here do not.
+"""
+
+from subspan.serve.settings import ServeSettings
+
+__all__ = ["ServeSettings"]

@@ -1,0 +1,95 @@
+"""Who may do what: the token, and the addresses at which it is not asked for."""
+
+import hmac
+import ipaddress
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from subspan.serve.settings import ServeSettings
+
+VARIABLE = "SUBSPAN_TOKEN"
+SHORTEST = 16
+PAGE = frozenset(["/", "/page.css", "/page.js"])  # the page without a word of the catalogue: here the token is entered
+READING = frozenset(["GET", "HEAD", "OPTIONS"])
+
+
+@dataclass(frozen=True)
+class Access:
+    """The rules of one service.
+
+    On loopback, whoever is at the machine may read and classify, and the token is asked of whoever writes. Elsewhere
+    it is asked for everything but the files of the page.
+    """
+
+    token: str
+    everything: bool  # whether reading needs the token too
+    hosts: frozenset[str] | None  # names a request may address; None: any, since the token guards everything
+
+    @classmethod
+    def of(cls, settings: ServeSettings, token: str) -> "Access":
+        check_token(token, "the token")
+        everything = settings.behind_proxy or not is_loopback(settings.host)
+        # A web page elsewhere can have its own name point to 127.0.0.1 and then read answers: only our names count.
+        hosts = None if everything else frozenset(["localhost", "127.0.0.1", "[::1]", settings.host.lower()])
+        return cls(token, everything, hosts)
+
+    def needs_token(self, method: str, path: str) -> bool:
+        if path in PAGE and method in READING:
+            return False
+        return self.everything or is_write(method, path)
+
+    def knows(self, authorization: str) -> bool:
+        """Whether the header holds the token; the time it takes does not tell how much of it was right."""
+        scheme, _, given = authorization.partition(" ")
+        right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self.token.encode())
+        return right and scheme.lower() == "bearer"
+
+    def allows_host(self, host: str) -> bool:
+        return self.hosts is None or _without_port(host).lower() in self.hosts
+
+
+def is_write(method: str, path: str) -> bool:
+    """Everything but reading and classifying."""
+    return method not in READING and path != "/predict"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("example.org")
+    (True, True, False, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def find_token(settings: ServeSettings, environment: Mapping[str, str] = os.environ) -> tuple[str, str | None]:
+    """The token, and where it comes from; None where it was made up now and must be shown."""
+    if settings.token_file is not None:
+        place = f"'{settings.token_file}'"
+        token = Path(settings.token_file).read_text("utf-8").strip()
+    elif VARIABLE in environment:
+        place, token = VARIABLE, environment[VARIABLE].strip()
+    else:
+        return secrets.token_urlsafe(24), None
+    check_token(token, f"the token in {place}")
+    return token, place
+
+
+def check_token(token: str, what: str) -> None:
+    if len(token) < SHORTEST or not all("!" <= letter <= "~" for letter in token):
+        raise ValueError(f"{what} must have at least {SHORTEST} characters, letters, digits and signs without spaces")
+
+
+def _without_port(host: str) -> str:
+    """
+    >>> _without_port("localhost:8000"), _without_port("[::1]:8000"), _without_port("[::1]")
+    ('localhost', '[::1]', '[::1]')
+    """
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host

@@ -1,0 +1,54 @@
+"""What the service answers, beside the records of the catalogue."""
+
+from dataclasses import dataclass
+
+from subspan.catalogue import Candidate, ClassEntry, SessionEntry
+from subspan.serve.service import Stage
+
+
+@dataclass(frozen=True)
+class ImageAnswer:
+    """What one image shows."""
+
+    name: str | None  # the best class; null: none of these
+    candidates: tuple[Candidate, ...]  # best first
+
+
+@dataclass(frozen=True)
+class PredictAnswer:
+    """What the images of a request show, in their order."""
+
+    version: str  # that answered
+    predictions: tuple[ImageAnswer, ...]
+
+
+@dataclass(frozen=True)
+class ClassesAnswer:
+    catalogue: str
+    classes: tuple[ClassEntry, ...]
+
+
+@dataclass(frozen=True)
+class SessionsAnswer:
+    """Sessions, oldest first; the version of the last one is current."""
+
+    sessions: tuple[SessionEntry, ...]
+    read_only: bool
+    max_images: int
+
+
+@dataclass(frozen=True)
+class ProgressAnswer:
+    """The teacher at work, if there is one, and how many wait for their turn."""
+
+    teaching: Stage | None
+    waiting: int
+
+
+@dataclass(frozen=True)
+class HealthAnswer:
+    status: str
+    subspan: str
+    version: str  # of the catalogue
+    classes: int
+    store_error: str | None  # why the store cannot be read now; answers go on from memory

@@ -1,0 +1,199 @@
+"""The routes of the service. `create_app` is all that one needs: ``uvicorn.run(create_app("birds.subspan"))``."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Body, FastAPI, File, Form, Request, Response, Security, UploadFile
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+
+from subspan import __version__
+from subspan.catalogue import Catalogue, SessionEntry, TeachReport, WeightMap
+from subspan.catalogue.catalogue import REJECT_SHARE
+from subspan.serve.access import Access, find_token
+from subspan.serve.answers import (
+    ClassesAnswer,
+    HealthAnswer,
+    ImageAnswer,
+    PredictAnswer,
+    ProgressAnswer,
+    SessionsAnswer,
+)
+from subspan.serve.errors import ErrorAnswer, RefusedError, error_response
+from subspan.serve.guard import Guard
+from subspan.serve.metrics import CONTENT_TYPE_LATEST
+from subspan.serve.service import Service
+from subspan.serve.settings import ServeSettings
+
+PAGE_TYPES = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+REFUSALS = {
+    400: "The request cannot be understood.",
+    401: "The token is missing or wrong.",
+    403: "From another site, or a writer of a read-only service.",
+    408: "The request took too long to arrive.",
+    409: "Busy, or not possible in this state.",
+    413: "More bytes, images or pixels than allowed.",
+    415: "Not an image of a known format.",
+    421: "Addressed to a name that is not this machine's.",
+    422: "A value breaks a rule.",
+    429: "Too many requests.",
+    503: "The store cannot be written.",
+}
+TOKEN = Security(HTTPBearer(auto_error=False, description="The token that the service was started with."))
+
+
+def create_app(
+    catalogue: Catalogue | str | Path, settings: ServeSettings | None = None, token: str | None = None
+) -> FastAPI:
+    """The service of one catalogue.
+
+    Parameters
+    ----------
+    catalogue : or its path.
+    token : by default from ``settings.token_file`` or ``SUBSPAN_TOKEN``; without either, nobody can write.
+    """
+    settings = settings or ServeSettings()
+    opened = catalogue if isinstance(catalogue, Catalogue) else Catalogue.open(catalogue)
+    service = Service(opened, settings)
+    access = Access.of(settings, find_token(settings)[0] if token is None else token)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with service.running():
+            yield
+
+    app = FastAPI(
+        title="Subspan",
+        version=__version__,
+        summary="Classify images, teach new classes from a few, take them back.",
+        description='Errors are `{"error": "one sentence"}`. '
+        + ("Every request needs the token." if access.everything else "Writing needs the token.")
+        + " Send it as `Authorization: Bearer TOKEN`.",
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        responses={status: {"model": ErrorAnswer, "description": text} for status, text in REFUSALS.items()},
+    )
+    app.add_middleware(Guard, settings=settings, access=access, metrics=service.metrics)
+    app.add_exception_handler(RefusedError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    _add_routes(app, service, access)
+    _add_page(app)
+    return app
+
+
+def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
+    catalogue, limits = service.catalogue, service.settings
+    to_write: Any = {"dependencies": [TOKEN]}
+    to_read: Any = to_write if access.everything else {}
+    images = File(
+        description=f"1 to {limits.max_images} images: JPEG, PNG, WebP, GIF or BMP, each at most "
+        f"{limits.max_image_bytes} bytes and {limits.max_pixels} pixels."
+    )
+
+    def counted(uploads: list[UploadFile]) -> list[Any]:
+        if len(uploads) > limits.max_images:
+            raise RefusedError(413, f"a request has at most {limits.max_images} images; got {len(uploads)}")
+        return [upload.file for upload in uploads]
+
+    @app.post("/predict", **to_read)
+    async def predict(
+        images: Annotated[list[UploadFile], images],
+        top: Annotated[int, Form(ge=1, le=1000, description="Classes to name for each image.")] = 5,
+        reject: Annotated[bool, Form(description='Allow the answer "none of these".')] = False,
+        reject_share: Annotated[
+            float, Form(gt=0, lt=1, description="Share of images of known classes that may be rejected.")
+        ] = REJECT_SHARE,
+    ) -> PredictAnswer:
+        """Classify images."""
+        version, answers = await service.predict(counted(images), top, reject_share if reject else False)
+        return PredictAnswer(version, tuple(ImageAnswer(answer.name, answer.candidates) for answer in answers))
+
+    @app.post("/classes", status_code=201, **to_write)
+    async def teach(
+        name: Annotated[str, Form(min_length=1, max_length=200, description="What all the images show.")],
+        images: Annotated[list[UploadFile], images],
+        description: Annotated[str | None, Form(max_length=2000, description="A sentence about the class.")] = None,
+    ) -> TeachReport:
+        """Teach a new class, or show more of one that is known. Answers when it is learned and on the disk."""
+        return await service.teach(name, counted(images), description)
+
+    @app.get("/classes", **to_read)
+    async def classes() -> ClassesAnswer:
+        """All classes in the order they were learned."""
+        return ClassesAnswer(catalogue.path.stem, tuple(catalogue.classes()))
+
+    @app.get("/sessions", **to_read)
+    async def sessions() -> SessionsAnswer:
+        """What was learned when, and what it did to the other classes."""
+        return SessionsAnswer(tuple(catalogue.sessions()), limits.read_only, limits.max_images)
+
+    @app.get("/progress", **to_read)
+    async def progress() -> ProgressAnswer:
+        """How far the teacher at work has come."""
+        return ProgressAnswer(service.stage, max(0, service.writers - 1))
+
+    @app.post("/undo", **to_write)
+    async def undo(
+        version: Annotated[
+            str | None, Body(embed=True, description="The current version as the client knows it; another one: 409.")
+        ] = None,
+    ) -> SessionEntry:
+        """Take the last session back."""
+        return await service.undo(version)
+
+    @app.get("/map", **to_read)
+    async def weight_map() -> WeightMap:
+        """The classes on the two principal components of their rows."""
+        return catalogue.weight_map()
+
+    @app.get("/healthz", **to_read)
+    async def health() -> HealthAnswer:
+        """That the service answers, and from which version."""
+        return HealthAnswer("ok", __version__, catalogue.version, len(catalogue.classes()), service.store_error)
+
+    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}, **to_read)
+    async def metrics() -> Response:
+        """Counters for Prometheus."""
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_page(app: FastAPI) -> None:
+    """The page: three files, read once; nothing of a request names a file."""
+
+    def add(route: str, name: str) -> None:
+        content = files("subspan.serve").joinpath("page", name).read_bytes()
+        answer = Response(content, media_type=PAGE_TYPES[name])
+        app.get(route, include_in_schema=False)(lambda: answer)
+
+    for name in PAGE_TYPES:
+        add("/" if name == "page.html" else f"/{name}", name)
+    app.get("/docs", include_in_schema=False)(lambda: RedirectResponse("/#api"))
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RefusedError)
+    return error.response()
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    message = str(first["msg"])
+    return error_response(422, f"{'.'.join(place) or 'the request'}: {message[:1].lower()}{message[1:]}")
+
+
+async def _http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    sentences = {404: "there is nothing at this address", 405: f"{request.method} is not possible here"}
+    return error_response(
+        error.status_code, sentences.get(error.status_code, str(error.detail)), dict(error.headers or {})
+    )

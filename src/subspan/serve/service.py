@@ -1,0 +1,157 @@
+"""A catalogue at work for many clients: questions side by side, teachers one after the other.
+
+Questions are answered from the version that is current when they come; a teacher at work does not hold them up. What
+other processes write to the same store is taken up within `ServeSettings.refresh_seconds`.
+"""
+
+import asyncio
+import contextlib
+import logging
+import unicodedata
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import BinaryIO, TypeVar
+
+from subspan.catalogue import Catalogue, Prediction, SessionEntry, TeachReport
+from subspan.catalogue.names import check_name
+from subspan.data.decode import usable_cores
+from subspan.serve.errors import RefusedError
+from subspan.serve.metrics import Metrics
+from subspan.serve.settings import ServeSettings
+from subspan.serve.uploads import Decoder
+from subspan.store import StoreBusyError, StoreError
+
+log = logging.getLogger("subspan.serve")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How far the teacher at work has come."""
+
+    name: str  # the class
+    stage: str
+    done: int
+    total: int
+
+
+class Service:
+    """The catalogue behind the routes. Its coroutines run on one event loop, its work in threads."""
+
+    def __init__(self, catalogue: Catalogue, settings: ServeSettings) -> None:
+        self.catalogue, self.settings = catalogue, settings
+        self.metrics = Metrics(lambda: len(catalogue.classes()), lambda: len(catalogue.sessions()))
+        self.decoder = Decoder(catalogue.backbone.preprocessing, settings)
+        self.stage: Stage | None = None
+        self.store_error: str | None = None
+        self.writers = 0  # at work and waiting
+        self._readers = ThreadPoolExecutor(settings.workers or usable_cores(), "subspan-reader")
+        self._writer = ThreadPoolExecutor(1, "subspan-writer")
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Look for what others wrote meanwhile; at the end, whoever is being taught is finished first."""
+        refreshing = asyncio.create_task(self._keep_refreshing())
+        try:
+            yield
+        finally:
+            refreshing.cancel()
+            self._writer.shutdown(wait=True)
+            self._readers.shutdown(wait=True)
+
+    async def predict(self, files: Sequence[BinaryIO], top: int, reject: bool | float) -> tuple[str, list[Prediction]]:
+        """The version that answered, and its answers."""
+
+        def work() -> tuple[str, list[Prediction]]:
+            features = self.catalogue.features(self.decoder.squares(files))
+            while True:
+                version = self.catalogue.version
+                answers = self.catalogue.predict_features(features, top, reject)
+                if version == self.catalogue.version:
+                    return version, answers
+
+        answered = await self._run(self._readers, work)
+        self.metrics.images.inc(len(files))
+        return answered
+
+    async def teach(self, name: str, files: Sequence[BinaryIO], description: str | None) -> TeachReport:
+        """Learn a class; the name is given back as it was understood."""
+        name = clean_name(name)
+
+        def tell(stage: str, done: int, total: int) -> None:
+            # A count that is full says nothing: what follows it is the learning itself.
+            self.stage = Stage(name, stage, done, total) if done < total else Stage(name, "learning", 0, 1)
+
+        def work() -> TeachReport:
+            try:
+                tell("opening photographs", 0, len(files))
+                squares = self.decoder.squares(files, lambda done: tell("opening photographs", done, len(files)))
+                return self.catalogue.teach(name, squares, description, progress=tell)
+            finally:
+                self.stage = None
+
+        return await self._in_turn(work)
+
+    async def undo(self, expected: str | None) -> SessionEntry:
+        """Take back the last session, if it is still the one that the client saw; gives the session undone."""
+
+        def work() -> SessionEntry:
+            self.catalogue.refresh()
+            if expected is not None and expected != self.catalogue.version:
+                raise RefusedError(409, "the last session is another one by now; look at the history again")
+            try:
+                return self.catalogue.undo()
+            except StoreError:
+                raise
+            except ValueError as error:
+                raise RefusedError(409, str(error)) from error
+
+        return await self._in_turn(work)
+
+    async def _in_turn(self, work: Callable[[], Result]) -> Result:
+        """Work that writes: one after the other, in the order of arrival."""
+        if self.writers > self.settings.max_waiting:
+            raise RefusedError(409, f"busy: {self.settings.max_waiting} teachers are waiting already", 1)
+        self.writers += 1
+        try:
+            return await self._run(self._writer, work)
+        finally:
+            self.writers -= 1
+
+    async def _run(self, pool: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(pool, work)
+        except StoreBusyError as error:
+            raise RefusedError(409, str(error), 1) from error
+        except StoreError as error:
+            log.error("%s", error)
+            raise RefusedError(503, str(error)) from error
+        except ValueError as error:  # what the catalogue or its method cannot do with this input
+            raise RefusedError(422, str(error)) from error
+
+    async def _keep_refreshing(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.refresh_seconds)
+            try:
+                await asyncio.to_thread(self.catalogue.refresh)
+                self.store_error = None
+            except (ValueError, OSError) as error:  # answers go on from the version in memory
+                self.metrics.store_errors.inc()
+                if self.store_error is None:
+                    log.error("the store cannot be read, answers go on from memory: %s", error)
+                self.store_error = str(error)
+
+
+def clean_name(name: str) -> str:
+    """A class name as people type it, in one form of Unicode and with single spaces.
+
+    >>> clean_name("  white   wolf ")
+    'white wolf'
+    """
+    name = " ".join(unicodedata.normalize("NFC", name).split())
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise RefusedError(422, str(error)) from error
+    return name

@@ -1,0 +1,96 @@
+"""From uploaded bytes to pixels: what is no image, too large or a trap is refused before it is decoded.
+
+Sizes are taken from headers, before a single pixel is unpacked. Images of more than `LARGE` pixels are decoded one at a
+time, so that the memory of the process stays bounded however many arrive together.
+"""
+
+import io
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import BinaryIO
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+
+from subspan.data.decode import decode_image
+from subspan.data.errors import DataError
+from subspan.pretrained import Preprocessing
+from subspan.serve.errors import RefusedError
+from subspan.serve.settings import ServeSettings
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")  # what browsers show
+SCANS = 64  # of a JPEG; cameras write one, progressive encoders about ten, traps thousands
+LARGE = 8_000_000
+
+
+class Decoder:
+    """Uploads to squares (resize, resize, 3), which a backbone of this preprocessing takes as they are."""
+
+    def __init__(self, preprocessing: Preprocessing, settings: ServeSettings) -> None:
+        self.preprocessing, self.settings = preprocessing, settings
+        self._large = threading.Lock()
+
+    def squares(
+        self, files: Sequence[BinaryIO], advance: Callable[[int], None] | None = None
+    ) -> list[NDArray[np.uint8]]:
+        """All uploads, or a refusal that says by number which one was bad; ``advance`` gets how many are done."""
+        squares = []
+        for number, file in enumerate(files, 1):
+            squares.append(self._square(file.read(self.settings.max_image_bytes + 1), f"number {number}"))
+            if advance is not None:
+                advance(number)
+        return squares
+
+    def _square(self, data: bytes, name: str) -> NDArray[np.uint8]:
+        pixels = self._check(data, name)
+        shown = self.preprocessing
+        resample = PIL.Image.Resampling[shown.interpolation.upper()]
+        with self._large if pixels > LARGE else nullcontext():
+            try:
+                return decode_image(data, name, shown.resize, shown.fit, resample)
+            except DataError as error:
+                raise RefusedError(422, str(error)) from error
+
+    def _check(self, data: bytes, name: str) -> int:
+        """How many pixels the image has, by its header."""
+        limits = self.settings
+        if not data:
+            raise RefusedError(422, f"image {name} is empty")
+        if len(data) > limits.max_image_bytes:
+            raise RefusedError(413, f"image {name} has more than {limits.max_image_bytes} bytes")
+        too_many = RefusedError(413, f"image {name} has more than {limits.max_pixels} pixels")
+        # Pillow prepares memory for all pixels of a WebP when it only opens it: look at its header first.
+        if webp_pixels(data) > limits.max_pixels:
+            raise too_many
+        try:
+            with PIL.Image.open(io.BytesIO(data), formats=FORMATS) as image:
+                pixels, kind = image.width * image.height, image.format
+        except PIL.Image.DecompressionBombError:
+            raise too_many from None
+        except PIL.UnidentifiedImageError:
+            raise RefusedError(415, f"image {name} is none of {', '.join(FORMATS)}") from None
+        except Exception as error:  # Pillow's plugins raise whatever their parsers meet
+            raise RefusedError(422, f"image {name} is corrupt or truncated") from error
+        if pixels > limits.max_pixels:
+            raise too_many
+        # Every scan of a progressive JPEG costs a pass over all pixels; the marker cannot occur inside a scan.
+        if kind == "JPEG" and data.count(b"\xff\xda") > SCANS:
+            raise RefusedError(422, f"image {name} is a JPEG of more than {SCANS} scans")
+        return pixels
+
+
+def webp_pixels(data: bytes) -> int:
+    """Pixels that the header of a WebP promises; 0 for anything else."""
+    if data[:4] != b"RIFF" or data[8:12] != b"WEBP" or len(data) < 30:
+        return 0
+    kind = data[12:16]
+    if kind == b"VP8X":
+        return (1 + int.from_bytes(data[24:27], "little")) * (1 + int.from_bytes(data[27:30], "little"))
+    if kind == b"VP8L":
+        bits = int.from_bytes(data[21:25], "little")
+        return (1 + (bits & 0x3FFF)) * (1 + (bits >> 14 & 0x3FFF))
+    if kind == b"VP8 ":
+        return (int.from_bytes(data[26:28], "little") & 0x3FFF) * (int.from_bytes(data[28:30], "little") & 0x3FFF)
+    return 0

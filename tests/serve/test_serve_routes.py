@@ -1,0 +1,240 @@
+"""Every route of the service, as a program uses it."""
+
+import threading
+import time
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from uploading import BASE, WRITE, pictures, teach, uploads
+
+import made_photographs as made
+from subspan.catalogue import Catalogue
+from subspan.store import StoreError
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "waited 20 s"
+        time.sleep(0.01)
+
+
+def names(client) -> list[str]:
+    return [one["name"] for one in client.get("/classes").json()["classes"]]
+
+
+def test_predict_answers_what_the_catalogue_answers(client, colours: Catalogue):
+    images = [made.encoded(pixels) for name in BASE for pixels in made.photographs(name, 3, seed=7)]
+    answer = client.post("/predict", files=uploads(*images), data={"top": 2}).json()
+    expected = colours.predict(images, top=2)
+    assert answer["version"] == colours.version
+    assert [one["name"] for one in answer["predictions"]] == [one.name for one in expected]
+    for ours, theirs in zip(answer["predictions"], expected, strict=True):
+        assert [c["name"] for c in ours["candidates"]] == [c.name for c in theirs.candidates]
+        assert [c["probability"] for c in ours["candidates"]] == pytest.approx(
+            [c.probability for c in theirs.candidates]
+        )
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP"])
+def test_all_formats_of_browsers_are_taken(client, kind: str):
+    image = made.encoded(made.photographs("green", 1, spread=5)[0], kind)
+    answer = client.post("/predict", files=uploads(image))
+    assert answer.json()["predictions"][0]["name"] == "green"
+
+
+def test_predict_may_say_none_of_these(client, colours: Catalogue):
+    images = [made.encoded(pixels) for pixels in made.photographs("brown", 8)]
+    expected = [one.name for one in colours.predict(images, reject=0.5)]
+    assert None in expected
+    answer = client.post("/predict", files=uploads(*images), data={"reject": "true", "reject_share": "0.5"}).json()
+    assert [one["name"] for one in answer["predictions"]] == expected
+    assert all(len(one["candidates"]) == 4 for one in answer["predictions"])
+    refused = client.post("/predict", files=uploads(*images), data={"reject": "true", "reject_share": "0.0001"})
+    assert refused.status_code == 422
+    assert "held-out examples" in refused.json()["error"]
+
+
+def test_teach_log_map_and_undo(client, colours: Catalogue):
+    answer = teach(client, "  white \t wolf ", description="a pale wolf")
+    assert answer.status_code == 201
+    report = answer.json()
+    assert (report["kind"], report["classes"], report["examples"]) == ("add_classes", ["white wolf"], 5)
+    assert report["check"]["examples"] > 0
+    found = client.post("/predict", files=pictures("pink", 5, seed=3)).json()["predictions"]
+    assert sum(one["name"] == "white wolf" for one in found) >= 4
+
+    assert names(client) == [*sorted(BASE), "white wolf"]
+    assert client.get("/classes").json()["classes"][-1]["description"] == "a pale wolf"
+    sessions = client.get("/sessions").json()["sessions"]
+    assert [one["kind"] for one in sessions] == ["base", "add_classes"]
+    assert sessions[-1]["version"] == report["version"] == colours.version
+    points = client.get("/map").json()["points"]
+    assert [one["name"] for one in points if one["newest"]] == ["white wolf"]
+    assert sum(one["near"] for one in points) == 3
+
+    assert teach(client, "white wolf", 2).json()["kind"] == "add_examples"
+    assert client.post("/undo", headers=WRITE).json()["kind"] == "add_examples"
+    assert client.post("/undo", headers=WRITE).json()["classes"] == ["white wolf"]
+    assert names(client) == sorted(BASE)
+    nothing = client.post("/undo", headers=WRITE)
+    assert nothing.status_code == 409
+    assert "nothing to undo" in nothing.json()["error"]
+
+
+def test_undo_takes_back_only_what_the_client_saw(client):
+    seen = client.get("/sessions").json()["sessions"][-1]["version"]
+    taught = teach(client, "pink").json()["version"]  # by somebody else
+    refused = client.post("/undo", json={"version": seen}, headers=WRITE)
+    assert refused.status_code == 409
+    assert "another one by now" in refused.json()["error"]
+    assert "pink" in names(client)
+    assert client.post("/undo", json={"version": taught}, headers=WRITE).status_code == 200
+    assert "pink" not in names(client)
+
+
+def test_health_and_metrics_tell_what_happened(client, colours: Catalogue):
+    health = client.get("/healthz").json()
+    assert (health["status"], health["version"], health["classes"]) == ("ok", colours.version, 4)
+    client.post("/predict", files=pictures("red", 3))
+    teach(client, "pink")
+    client.get("/nowhere")
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    values = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+    assert values["subspan_requests_total", "/predict", "200", "POST"] == 1
+    assert values["subspan_requests_total", "/classes", "201", "POST"] == 1
+    assert values["subspan_requests_total", "404", "GET", "other"] == 1
+    assert values["subspan_request_seconds_count", "/predict"] == 1
+    assert values["subspan_images_total",] == 3
+    assert values["subspan_classes",] == 5
+    assert values["subspan_sessions",] == 2
+
+
+def test_the_page_and_the_schema_come_from_here_alone(client):
+    page = client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    for name in ("page.css", "page.js"):
+        assert f'"{name}"' in page.text
+        assert client.get(f"/{name}").status_code == 200
+    assert "http" not in page.text.replace("http-equiv", "")
+    assert set(client.get("/openapi.json").json()["paths"]) == {
+        *("/predict", "/classes", "/sessions", "/progress", "/undo", "/map", "/healthz", "/metrics")
+    }
+    docs = client.get("/docs", follow_redirects=False)
+    assert (docs.status_code, docs.headers["location"]) == (307, "/#api")
+
+
+@pytest.fixture
+def held_teacher(colours: Catalogue, monkeypatch):
+    """Teachers stop before they learn: (event set when one has come so far, event that lets all go on)."""
+    came, go = threading.Event(), threading.Event()
+    learn = colours._write
+
+    def hold(change):
+        came.set()
+        assert go.wait(20)
+        return learn(change)
+
+    monkeypatch.setattr(colours, "_write", hold)
+    yield came, go
+    go.set()
+
+
+def in_thread(action) -> list:
+    """Run it beside the test; its answer will be in the list."""
+    answers: list = []
+    threading.Thread(target=lambda: answers.append(action()), daemon=True).start()
+    return answers
+
+
+def test_questions_are_answered_from_the_old_version_while_a_class_is_taught(client, colours, held_teacher):
+    came, go = held_teacher
+    old = colours.version
+    answers = in_thread(lambda: teach(client, "pink"))
+    assert came.wait(20)
+    for _ in range(3):
+        found = client.post("/predict", files=pictures("pink", 1)).json()
+        assert found["version"] == old
+        assert found["predictions"][0]["name"] != "pink"
+    assert client.get("/progress").json() == {
+        "teaching": {"name": "pink", "stage": "learning", "done": 0, "total": 1},
+        "waiting": 0,
+    }
+    go.set()
+    wait_until(lambda: answers)
+    found = client.post("/predict", files=pictures("pink", 1)).json()
+    assert found["version"] == answers[0].json()["version"] != old
+    assert found["predictions"][0]["name"] == "pink"
+    assert client.get("/progress").json() == {"teaching": None, "waiting": 0}
+
+
+def test_teachers_take_turns_and_a_crowd_is_told_that_the_service_is_busy(serve, colours, held_teacher):
+    came, go = held_teacher
+    client = serve(max_waiting=2)
+    first = in_thread(lambda: teach(client, "pink"))
+    assert came.wait(20)
+    second = in_thread(lambda: teach(client, "grey", colour="grey"))
+    wait_until(lambda: client.get("/progress").json()["waiting"] == 1)
+    third = in_thread(lambda: teach(client, "brown", colour="brown"))
+    wait_until(lambda: client.get("/progress").json()["waiting"] == 2)
+    refused = teach(client, "black")
+    assert refused.status_code == 409
+    assert refused.json()["error"] == "busy: 2 teachers are waiting already"
+    assert refused.headers["retry-after"] == "1"
+    go.set()
+    wait_until(lambda: first and second and third)
+    assert [one[0].status_code for one in (first, second, third)] == [201] * 3
+    assert names(client) == [*sorted(BASE), "pink", "grey", "brown"]
+
+
+def test_what_another_process_teaches_is_taken_up(serve, colours: Catalogue, backbone):
+    client = serve(refresh_seconds=0.05)
+    Catalogue.open(colours.path, backbone).teach("pink", made.photographs("pink", 5))
+    wait_until(lambda: "pink" in names(client))
+    (colours.path / "store.json").rename(colours.path / "gone")
+    wait_until(lambda: client.get("/healthz").json()["store_error"])
+    assert client.post("/predict", files=pictures("red", 1)).status_code == 200
+    assert "subspan_store_errors_total 0.0" not in client.get("/metrics").text
+    (colours.path / "gone").rename(colours.path / "store.json")
+    wait_until(lambda: client.get("/healthz").json()["store_error"] is None)
+
+
+def test_replicas_of_one_store_answer_alike_and_lose_no_class(serve, colours: Catalogue, backbone):
+    replicas = [serve(Catalogue.open(colours.path, backbone), refresh_seconds=0.05) for _ in range(2)]
+    reader = serve(Catalogue.open(colours.path, backbone), refresh_seconds=0.05, read_only=True)
+    taught = {name: in_thread(lambda i=i, n=name: teach(replicas[i], n)) for i, name in enumerate(("pink", "rose"))}
+    wait_until(lambda: all(taught.values()))
+    assert [answers[0].status_code for answers in taught.values()] == [201, 201]
+    for client in (*replicas, reader):
+        wait_until(lambda client=client: set(names(client)) == {*BASE, "pink", "rose"})
+    questions = [client.post("/predict", files=pictures("pink", 3)).json() for client in (*replicas, reader)]
+    assert questions[0] == questions[1] == questions[2]
+    refused = teach(reader, "grey")
+    assert (refused.status_code, refused.json()["error"][:36]) == (403, "this service answers questions only:")
+
+
+def test_a_store_that_cannot_be_written_is_said_so_and_nothing_is_lost(client, colours: Catalogue, monkeypatch):
+    def full(*_, **__):
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr("subspan.store.write", full)
+    refused = teach(client, "pink")
+    assert (refused.status_code, refused.json()) == (503, {"error": "the disk is full"})
+    assert names(client) == sorted(BASE)
+    assert client.post("/predict", files=pictures("red", 1)).status_code == 200
+
+
+def test_a_fault_inside_is_one_sentence(client, colours: Catalogue, monkeypatch):
+    def broken():
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr(colours, "weight_map", broken)
+    answer = client.get("/map")
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "something went wrong inside the service; its log says what"}
+    assert "Content-Security-Policy" in answer.headers
