@@ -255,6 +255,12 @@ def test_what_cannot_be_is_said_in_one_sentence():
         Placement(device="tpu")
 
 
+def test_without_ray_a_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ProtocolError, match=r"--ray needs the package ray .* pip install 'subspan\[ray\]'"):
+        run_cells(SMALL, make_features(), [Cell(create_method("imprint"), 2)], Placement(ray=True))
+
+
 def test_the_digest_tells_protocols_apart():
     assert SMALL.digest == replace(SMALL).digest
     assert len({SMALL.digest, replace(SMALL, shots=1).digest, replace(SMALL, seed=1).digest}) == 3
