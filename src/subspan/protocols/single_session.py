@@ -22,7 +22,7 @@ from .inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weig
 from .results import EpisodeResult
 
 BATCH_ON_CPU = 64  # what stays in the caches of a core
-BATCH_ON_GPU = 2000  # of 5 ways x 5 shots x 5 copies and 69 classes: about 6 GB
+BATCH_ON_GPU = 2000  # of 5 ways x 5 shots x 5 copies and 69 classes: some GB
 
 
 @dataclass(frozen=True)
