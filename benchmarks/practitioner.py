@@ -1,7 +1,8 @@
 """Photographs in, classes added: Subspan beside what people do instead, on miniImageNet with EfficientNet-Lite0.
 
-Last measured 2026-11-15, one run, 2 CPU cores (AMD EPYC virtual machine, others at work on it), one thread, torch 2.13.0;
-accuracy in percent on all classes after a session, then base and novel classes after the last, then processor seconds:
+Last measured 2026-11-15, one run, 2 CPU cores (AMD EPYC virtual machine, others at work on it), one thread, torch
+2.13.0; accuracy in percent on all classes after a session, then base and novel classes after the last, then processor
+seconds:
 
                                               session 0     4     8     base  novel     base fit  a session
     Subspan, auto (finetune, memory 5)             85.0  75.1  70.4     82.6   52.2         15.1      0.409

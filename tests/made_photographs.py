@@ -22,6 +22,7 @@ COLOURS = {
     "pink": (230, 120, 170),
     "brown": (120, 70, 30),
 }
+BASE = ("red", "green", "blue", "yellow")
 SIDE, WIDTH = 16, 24
 PREPROCESSING = Preprocessing(size=SIDE, resize=SIDE)
 

@@ -7,8 +7,6 @@ import pytest
 import made_photographs as made
 from subspan.catalogue import Catalogue, CatalogueOptions
 
-BASE = ("red", "green", "blue", "yellow")
-
 
 @pytest.fixture(scope="session")
 def backbone():
@@ -17,5 +15,5 @@ def backbone():
 
 @pytest.fixture
 def colours(tmp_path: Path, backbone) -> Catalogue:
-    photographs = {name: made.photographs(name, 40) for name in BASE}
+    photographs = {name: made.photographs(name, 40) for name in made.BASE}
     return Catalogue.create(tmp_path / "colours.subspan", photographs, CatalogueOptions(), backbone=backbone)[0]

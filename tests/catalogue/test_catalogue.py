@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import made_photographs as made
-from conftest import BASE
 from subspan import IncrementalClassifier, store
 from subspan.catalogue import Catalogue, CatalogueError, CatalogueOptions, open_class_photographs, undo_last
 from subspan.data import DataError
@@ -91,7 +90,7 @@ def test_from_weights_photographs_for_checking_make_the_check_set(tmp_path: Path
         model.coef_,
         model.classes_.tolist(),
         bias=model.intercept_,
-        check={name: made.photographs(name, 12, seed=3) for name in BASE},
+        check={name: made.photographs(name, 12, seed=3) for name in made.BASE},
         backbone=backbone,
     )
     assert report.held_out == 40
@@ -125,7 +124,7 @@ def test_what_cannot_become_a_catalogue_leaves_nothing_behind(tmp_path: Path, ba
 def test_a_catalogue_is_never_overwritten(colours: Catalogue, backbone):
     with pytest.raises(CatalogueError, match="exists already"):
         Catalogue.create(colours.path, {"a": [], "b": []}, backbone=backbone)
-    assert names(Catalogue.open(colours.path)) == sorted(BASE)
+    assert names(Catalogue.open(colours.path)) == sorted(made.BASE)
 
 
 def test_photographs_that_cannot_be_read_stop_the_work_or_are_told(tmp_path: Path, backbone):
@@ -177,7 +176,7 @@ def test_the_report_says_what_the_session_did_to_the_others(colours: Catalogue, 
     assert report.check is not None
     assert report.check.before == pytest.approx(100 * np.mean(before == truth))
     assert report.check.after == pytest.approx(100 * np.mean(after == truth))
-    lost = {name: int(np.sum((truth == name) & (before == name) & (after == "grey"))) for name in BASE}
+    lost = {name: int(np.sum((truth == name) & (before == name) & (after == "grey"))) for name in made.BASE}
     assert {one.name: one.lost for one in report.takes_from} == {one.name: lost[one.name] for one in report.takes_from}
     assert colours.sessions()[-1].check == report.check
 
@@ -231,14 +230,14 @@ def test_rename_remove_and_undo(colours: Catalogue):
     ]
     assert (colours.classes()[-1].description, colours.classes()[-1].kept) == ("pale", 5)
     entry = colours.remove("rose")
-    assert (entry.kind, names(colours)) == ("remove_class", sorted(BASE))
+    assert (entry.kind, names(colours)) == ("remove_class", sorted(made.BASE))
     assert [colours.undo().kind for _ in range(3)] == ["remove_class", "rename_class", "add_classes"]
     with pytest.raises(CatalogueError, match="nothing to undo"):
         colours.undo()
     for bad in (lambda: colours.rename("nobody", "x"), lambda: colours.remove("nobody")):
         with pytest.raises(ValueError, match="class 'nobody' is not known"):
             bad()
-    assert names(Catalogue.open(colours.path)) == sorted(BASE)
+    assert names(Catalogue.open(colours.path)) == sorted(made.BASE)
 
 
 def test_prune_removes_undone_and_old_versions_and_keeps_the_log(colours: Catalogue, backbone):
@@ -282,8 +281,8 @@ def test_the_map_marks_the_newest_class_and_the_base_rows_nearest_to_it(colours:
     assert [name for name, one in points.items() if one.newest] == ["pink"]
     model = IncrementalClassifier.load(colours.path)
     rows = dict(zip(model.classes_.tolist(), model.coef_, strict=True))
-    cosine = {n: rows[n] @ rows["pink"] / np.linalg.norm(rows[n]) / np.linalg.norm(rows["pink"]) for n in BASE}
-    assert {name for name, one in points.items() if one.near} == set(sorted(BASE, key=lambda n: -cosine[n])[:3])
+    cosine = {n: rows[n] @ rows["pink"] / np.linalg.norm(rows[n]) / np.linalg.norm(rows["pink"]) for n in made.BASE}
+    assert {name for name, one in points.items() if one.near} == set(sorted(made.BASE, key=lambda n: -cosine[n])[:3])
     centred = model.coef_ - model.coef_.mean(axis=0)
     spread = np.linalg.eigvalsh(centred.T @ centred)[::-1]
     assert sum(one.x**2 for one in points.values()) == pytest.approx(spread[0], rel=1e-4)
@@ -380,7 +379,7 @@ def test_readers_go_on_with_the_old_version_while_a_class_is_taught(colours: Cat
     teacher.start()
     assert learning.wait(30)
     assert colours.predict(images) == before
-    assert names(colours) == sorted(BASE)
+    assert names(colours) == sorted(made.BASE)
     assert len(colours.sessions()) == 1
     finish.set()
     teacher.join()
@@ -400,7 +399,7 @@ def test_teachers_in_threads_and_another_object_lose_nothing(colours: Catalogue,
         thread.join()
     for catalogue in (colours, other):
         catalogue.refresh()
-        assert set(names(catalogue)) == {*BASE, *(f"class {i}" for i in range(4))}
+        assert set(names(catalogue)) == {*made.BASE, *(f"class {i}" for i in range(4))}
         assert not catalogue.refresh()
     assert [entry.session for entry in colours.sessions()] == list(range(5))
 
@@ -415,7 +414,7 @@ def test_undo_where_the_last_version_is_damaged(colours: Catalogue, backbone):
         Catalogue.open(colours.path)
     assert undo_last(colours.path).kind == "damaged"
     again = Catalogue.open(colours.path, backbone)
-    assert names(again) == sorted(BASE)
+    assert names(again) == sorted(made.BASE)
     again.teach("pink", made.photographs("pink", 5))
     assert names(again)[-1] == "pink"
 
@@ -429,4 +428,4 @@ def test_damage_to_an_old_version_does_not_stop_new_sessions(colours: Catalogue,
     assert again.undo().classes == ("grey",)
     with pytest.raises(store.StoreError, match=r"version\.json' is damaged"):
         again.undo()
-    assert names(Catalogue.open(colours.path)) == [*sorted(BASE), "pink"]
+    assert names(Catalogue.open(colours.path)) == [*sorted(made.BASE), "pink"]
