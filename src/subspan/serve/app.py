@@ -81,7 +81,6 @@ def create_app(
         responses={status: {"model": ErrorAnswer, "description": text} for status, text in REFUSALS.items()},
     )
     app.add_middleware(Guard, settings=settings, access=access, metrics=service.metrics)
-    app.add_exception_handler(RefusedError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
     _add_routes(app, service, access)
@@ -95,7 +94,8 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
     to_read: Any = to_write if access.everything else {}
     images = File(
         description=f"1 to {limits.max_images} images: JPEG, PNG, WebP, GIF or BMP, each at most "
-        f"{limits.max_image_bytes} bytes and {limits.max_pixels} pixels."
+        f"{limits.max_image_bytes} bytes and {limits.max_pixels} pixels.",
+        json_schema_extra={"minItems": 1, "maxItems": limits.max_images},
     )
 
     def counted(uploads: list[UploadFile]) -> list[Any]:
@@ -178,11 +178,6 @@ def _add_page(app: FastAPI) -> None:
     app.get("/docs", include_in_schema=False)(lambda: RedirectResponse("/#api"))
 
 
-async def _refused(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RefusedError)
-    return error.response()
-
-
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
@@ -194,6 +189,4 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
 async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     sentences = {404: "there is nothing at this address", 405: f"{request.method} is not possible here"}
-    return error_response(
-        error.status_code, sentences.get(error.status_code, str(error.detail)), dict(error.headers or {})
-    )
+    return error_response(error.status_code, sentences.get(error.status_code, error.detail), error.headers)

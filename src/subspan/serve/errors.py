@@ -1,7 +1,9 @@
 """What a service refuses: a status and one sentence, always as JSON ``{"error": ...}``."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 
 
@@ -12,21 +14,18 @@ class ErrorAnswer:
     error: str
 
 
-class RefusedError(Exception):
+class RefusedError(HTTPException):
     """A request that is not served."""
 
     def __init__(self, status: int, sentence: str, retry_after: int | None = None) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence, self.retry_after = status, sentence, retry_after
+        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        if status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        super().__init__(status, sentence, headers)
 
     def response(self) -> JSONResponse:
-        headers = {}
-        if self.retry_after is not None:
-            headers["Retry-After"] = str(self.retry_after)
-        if self.status == 401:
-            headers["WWW-Authenticate"] = "Bearer"
-        return error_response(self.status, self.sentence, headers)
+        return error_response(self.status_code, self.detail, self.headers)
 
 
-def error_response(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def error_response(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": sentence}, status, headers)

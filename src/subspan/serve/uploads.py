@@ -1,13 +1,13 @@
 """From uploaded bytes to pixels: what is no image, too large or a trap is refused before it is decoded.
 
-Sizes are taken from headers, before a single pixel is unpacked. Images of more than `LARGE` pixels are decoded one at a
-time, so that the memory of the process stays bounded however many arrive together.
+Sizes are taken from headers, before a single pixel is unpacked. Images of more than `LARGE` pixels are all decoded by
+one thread, so that the memory of the process stays bounded however many arrive together. (A lock would not do: the C
+library keeps what a thread has freed for that thread.)
 """
 
 import io
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO
 
 import numpy as np
@@ -30,7 +30,7 @@ class Decoder:
 
     def __init__(self, preprocessing: Preprocessing, settings: ServeSettings) -> None:
         self.preprocessing, self.settings = preprocessing, settings
-        self._large = threading.Lock()
+        self._large = ThreadPoolExecutor(1, "subspan-large")
 
     def squares(
         self, files: Sequence[BinaryIO], advance: Callable[[int], None] | None = None
@@ -47,11 +47,13 @@ class Decoder:
         pixels = self._check(data, name)
         shown = self.preprocessing
         resample = PIL.Image.Resampling[shown.interpolation.upper()]
-        with self._large if pixels > LARGE else nullcontext():
-            try:
-                return decode_image(data, name, shown.resize, shown.fit, resample)
-            except DataError as error:
-                raise RefusedError(422, str(error)) from error
+        arguments = (data, name, shown.resize, shown.fit, resample)
+        try:
+            if pixels > LARGE:
+                return self._large.submit(decode_image, *arguments).result()
+            return decode_image(*arguments)
+        except DataError as error:
+            raise RefusedError(422, str(error)) from error
 
     def _check(self, data: bytes, name: str) -> int:
         """How many pixels the image has, by its header."""
