@@ -34,7 +34,9 @@ NORMS: dict[str, Callable[[Array], float]] = {
 }
 
 
-def steps_taken(base: Array, support: Array, labels: Array, basis: str, products: int, twice: bool, norm: str) -> int:
+def steps_taken(
+    base: Array, support: Array, labels: NDArray[np.int64], basis: str, products: int, twice: bool, norm: str
+) -> int:
     """Steps until the stop rule ends the session."""
     q = BASES[basis](base)
     projector = q @ q.T

@@ -19,6 +19,7 @@ def made_up_arrays(seed: int, novel: int, support_images: int) -> dict[str, Any]
     return {
         "base_weight": base,
         "base_mean": base,
+        "base_covariance": np.diag(np.linspace(0.5, 2.0, base.shape[1])),
         "base_memory": around(base),
         "base_test": around(base, 4),
         "novel_test": around(others, 4),

@@ -15,6 +15,7 @@ from subspan.features import FeatureSet
 from subspan.methods import regularizer
 from subspan.protocols.config import Config, Setting
 from subspan.protocols.multi_session import MultiSession
+from subspan.report.reproduction import BEYOND, METHODS
 from subspan.solve import sgd
 
 C0, C1 = BASE_COUNT, 16  # eight sessions of two ways
@@ -43,17 +44,18 @@ def subspan(tmp_path_factory):
         yield call
 
 
-def write_split(folder, name, seed, *, novel=C1, **meta):
+def write_split(folder, name, seed, *, novel=C1, without=(), **meta):
     arrays = made_up_arrays(seed, novel, support_images=3) | {"meta": meta}
+    arrays = {key: value for key, value in arrays.items() if key not in without}
     return FeatureSet.from_arrays(arrays).save(folder / f"{name}.safetensors")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two random splits, the development split, the fixed split and one split of the other network."""
+    """Two random splits (one without covariance), the development split, the fixed one, one of the other network."""
     folder = tmp_path_factory.mktemp("features")
     write_split(folder, "paper-random-1", 1, split="random:1", session0_validation=81.5, session0_test=80.0)
-    write_split(folder, "paper-random-4", 4, split="random:4", session0_test=78.0)
+    write_split(folder, "paper-random-4", 4, split="random:4", session0_test=78.0, without=["base_covariance"])
     write_split(folder, "paper-random-0", 0, split="random:0", session0_validation=99.9, session0_test=99.9)
     write_split(folder, "paper-fixed", 5, split="fixed")
     write_split(folder, "he-random-2", 2, split="random:2", session0_validation=79.5)
@@ -116,8 +118,17 @@ def test_the_fixed_split_stands_beside_later_systems(written):
     with (written / "fixed-split.csv").open() as file:
         header, *lines = csv.reader(file)
     ours = [line for line in lines if line[header.index("source")] == "ours"]
-    assert len(ours) == 12
+    assert len(ours) == 14  # seven methods without memory and with it
     assert len(lines) - len(ours) == 11
+
+
+def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):
+    methods = {line[0] for line in rows_of(written / "beyond.csv")}
+    assert methods == {*METHODS.values(), *BEYOND.values()}
+    assert "Means over 1 of 10 splits: random-1. Only these" in (written / "beyond.md").read_text()
+    assert "Calibrated" not in (written / "main.md").read_text(), "a row of other splits is no row of this table"
+    text = (written / "R.md").read_text()
+    assert "Calibrated prototypes: paper-random-4.safetensors without what the method needs (base_covariance)." in text
 
 
 def test_the_document_says_what_is_missing(written):

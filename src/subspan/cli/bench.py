@@ -95,7 +95,9 @@ def bench(
             )
         embeddings = embeddings or next(iter(kinds), None)
     sets = load_all(files or [])
-    splits = list(zip(sets, find_all_embeddings(sets, embeddings), strict=True))
+    needed = embeddings is not None or any("embeddings" in create_method(one).needs for one in method or list_methods())
+    vectors = find_all_embeddings(sets, embeddings) if needed else [None] * len(sets)
+    splits = list(zip(sets, vectors, strict=True))
     memories = [False, True] if memory is None else [memory]
     jobs = [
         Job(one, with_memory, tuple(range(len(splits))))

@@ -7,6 +7,7 @@ once, ``tick()`` says that a part of the item is done. Results do not depend on 
 import multiprocessing
 import os
 import queue
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -129,7 +130,16 @@ _worker: dict[str, Any] = {}
 
 def _start_worker(ticks: Any, work: Work, shared: Any) -> None:
     torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker.update(ticks=ticks, work=work, shared=shared)
+
+
+def _end_with_parent() -> None:
+    """A killed program cannot tell its workers to stop: they watch it themselves."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _run_in_worker(item: Any) -> Any:

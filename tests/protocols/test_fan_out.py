@@ -1,0 +1,70 @@
+"""Work over several processes: the same results in their order, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from subspan.protocols.fan_out import Placement, fan_out
+
+SLEEPERS = """
+import os, pathlib, sys, time
+from subspan.protocols.fan_out import Placement, fan_out
+
+def work(folder, item, tick):
+    (pathlib.Path(folder) / str(os.getpid())).touch()
+    time.sleep(60)
+
+if __name__ == "__main__":
+    fan_out(work, sys.argv[1], [1, 2], Placement(workers=2))
+"""
+
+
+def add(shared, item, tick):
+    tick()
+    return shared + item
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_come_in_the_order_of_the_items(workers):
+    ticks, told = [], []
+    placement = Placement(workers=workers)
+    results = fan_out(
+        add, 10, [3, 1, 2], placement, on_tick=lambda: ticks.append(1), on_result=lambda i, r: told.append((i, r))
+    )
+    assert results == [13, 11, 12]
+    assert sorted(told) == [(0, 13), (1, 11), (2, 12)]
+
+
+def test_workers_end_with_a_killed_program(tmp_path):
+    script, folder = tmp_path / "sleepers.py", tmp_path / "workers"
+    script.write_text(SLEEPERS)
+    folder.mkdir()
+    program = subprocess.Popen([sys.executable, str(script), str(folder)])
+    try:
+        wait_until(lambda: len(list(folder.iterdir())) == 2, "two workers at work")
+    finally:
+        program.send_signal(signal.SIGKILL)
+        program.wait()
+    workers = [int(path.name) for path in folder.iterdir()]
+    wait_until(lambda: not any(map(is_alive, workers)), "both workers gone")
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{process}/stat")
+    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")  # ended, not yet collected
+
+
+def wait_until(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        time.sleep(0.1)
