@@ -8,8 +8,19 @@ from subspan.serve import ServeSettings
 from subspan.serve.access import Access, find_token
 from subspan.serve.app import create_app
 
-READ = ("/classes", "/sessions", "/progress", "/map", "/healthz", "/metrics", "/openapi.json", "/docs", "/nowhere")
-PAGE = ("/", "/page.css", "/page.js")
+READ = (
+    "/about",
+    "/classes",
+    "/sessions",
+    "/progress",
+    "/map",
+    "/healthz",
+    "/metrics",
+    "/openapi.json",
+    "/docs",
+    "/nowhere",
+)
+PAGE = ("/", "/page.css", "/page.js", "/icon.svg")
 NEEDS_TOKEN = {"error": "this needs the token that the service was started with"}
 WRONG = (
     "",

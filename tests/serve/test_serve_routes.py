@@ -93,6 +93,11 @@ def test_undo_takes_back_only_what_the_client_saw(client):
     assert "pink" not in names(client)
 
 
+def test_about_says_what_may_be_sent(serve):
+    about = serve(max_images=7, read_only=True).get("/about").json()
+    assert (about["catalogue"], about["max_images"], about["read_only"]) == ("colours", 7, True)
+
+
 def test_health_and_metrics_tell_what_happened(client, colours: Catalogue):
     health = client.get("/healthz").json()
     assert (health["status"], health["version"], health["classes"]) == ("ok", colours.version, 4)
@@ -118,12 +123,12 @@ def test_health_and_metrics_tell_what_happened(client, colours: Catalogue):
 def test_the_page_and_the_schema_come_from_here_alone(client):
     page = client.get("/")
     assert page.headers["content-type"].startswith("text/html")
-    for name in ("page.css", "page.js"):
+    for name in ("page.css", "page.js", "icon.svg"):
         assert f'"{name}"' in page.text
         assert client.get(f"/{name}").status_code == 200
     assert "http" not in page.text.replace("http-equiv", "")
     assert set(client.get("/openapi.json").json()["paths"]) == {
-        *("/predict", "/classes", "/sessions", "/progress", "/undo", "/map", "/healthz", "/metrics")
+        *("/about", "/predict", "/classes", "/sessions", "/progress", "/undo", "/map", "/healthz", "/metrics")
     }
     docs = client.get("/docs", follow_redirects=False)
     assert (docs.status_code, docs.headers["location"]) == (307, "/#api")

@@ -14,7 +14,7 @@ from subspan.serve.app import create_app
 
 HEADERS = {"Host": "127.0.0.1", **WRITE}
 POST = ["POST /predict", "POST /classes", "POST /undo"]
-GET = [f"GET /{name}" for name in ("classes", "sessions", "progress", "map", "healthz", "metrics")]
+GET = [f"GET /{name}" for name in ("about", "classes", "sessions", "progress", "map", "healthz", "metrics")]
 
 
 @pytest.fixture

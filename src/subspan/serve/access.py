@@ -12,7 +12,9 @@ from subspan.serve.settings import ServeSettings
 
 VARIABLE = "SUBSPAN_TOKEN"
 SHORTEST = 16
-PAGE = frozenset(["/", "/page.css", "/page.js"])  # the page without a word of the catalogue: here the token is entered
+PAGE = frozenset(
+    ["/", "/page.css", "/page.js", "/icon.svg"]
+)  # the page without a word of the catalogue: here the token is entered
 READING = frozenset(["GET", "HEAD", "OPTIONS"])
 
 

@@ -23,8 +23,19 @@ class PredictAnswer:
 
 
 @dataclass(frozen=True)
-class ClassesAnswer:
+class AboutAnswer:
+    """What a client must know of the service before it asks for anything else."""
+
     catalogue: str
+    subspan: str
+    read_only: bool
+    max_images: int
+    max_image_bytes: int
+    max_pixels: int
+
+
+@dataclass(frozen=True)
+class ClassesAnswer:
     classes: tuple[ClassEntry, ...]
 
 
@@ -33,8 +44,6 @@ class SessionsAnswer:
     """Sessions, oldest first; the version of the last one is current."""
 
     sessions: tuple[SessionEntry, ...]
-    read_only: bool
-    max_images: int
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,6 @@ class ProgressAnswer:
 @dataclass(frozen=True)
 class HealthAnswer:
     status: str
-    subspan: str
     version: str  # of the catalogue
     classes: int
     store_error: str | None  # why the store cannot be read now; answers go on from memory

@@ -17,6 +17,7 @@ from subspan.catalogue import Catalogue, SessionEntry, TeachReport, WeightMap
 from subspan.catalogue.catalogue import REJECT_SHARE
 from subspan.serve.access import Access, find_token
 from subspan.serve.answers import (
+    AboutAnswer,
     ClassesAnswer,
     HealthAnswer,
     ImageAnswer,
@@ -30,7 +31,12 @@ from subspan.serve.metrics import CONTENT_TYPE_LATEST
 from subspan.serve.service import Service
 from subspan.serve.settings import ServeSettings
 
-PAGE_TYPES = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+PAGE_TYPES = {
+    "page.html": "text/html",
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
 REFUSALS = {
     400: "The request cannot be understood.",
     401: "The token is missing or wrong.",
@@ -128,12 +134,24 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
     @app.get("/classes", **to_read)
     async def classes() -> ClassesAnswer:
         """All classes in the order they were learned."""
-        return ClassesAnswer(catalogue.path.stem, tuple(catalogue.classes()))
+        return ClassesAnswer(tuple(catalogue.classes()))
 
     @app.get("/sessions", **to_read)
     async def sessions() -> SessionsAnswer:
         """What was learned when, and what it did to the other classes."""
-        return SessionsAnswer(tuple(catalogue.sessions()), limits.read_only, limits.max_images)
+        return SessionsAnswer(tuple(catalogue.sessions()))
+
+    @app.get("/about", **to_read)
+    async def about() -> AboutAnswer:
+        """The catalogue's name, and what may be sent."""
+        return AboutAnswer(
+            catalogue.path.stem,
+            __version__,
+            limits.read_only,
+            limits.max_images,
+            limits.max_image_bytes,
+            limits.max_pixels,
+        )
 
     @app.get("/progress", **to_read)
     async def progress() -> ProgressAnswer:
@@ -157,7 +175,7 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
     @app.get("/healthz", **to_read)
     async def health() -> HealthAnswer:
         """That the service answers, and from which version."""
-        return HealthAnswer("ok", __version__, catalogue.version, len(catalogue.classes()), service.store_error)
+        return HealthAnswer("ok", catalogue.version, len(catalogue.classes()), service.store_error)
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}, **to_read)
     async def metrics() -> Response:
@@ -166,7 +184,7 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
 
 
 def _add_page(app: FastAPI) -> None:
-    """The page: three files, read once; nothing of a request names a file."""
+    """The page: its files, read once; nothing of a request names a file."""
 
     def add(route: str, name: str) -> None:
         content = files("subspan.serve").joinpath("page", name).read_bytes()
