@@ -1,5 +1,9 @@
 """Who gets in, how often, and what every answer carries."""
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from fastapi.routing import APIRoute
 from uploading import TOKEN, WRITE, pictures, teach
@@ -7,6 +11,8 @@ from uploading import TOKEN, WRITE, pictures, teach
 from subspan.serve import ServeSettings
 from subspan.serve.access import Access, find_token
 from subspan.serve.app import create_app
+from subspan.serve.guard import Guard
+from subspan.serve.service import Service
 
 READ = (
     "/about",
@@ -129,6 +135,63 @@ def test_guessing_the_token_is_slow_too(serve):
     client = serve(rate=0.01, burst=5)
     guesses = [client.post("/undo", headers={"Authorization": f"Bearer {i:020d}"}).status_code for i in range(7)]
     assert guesses == [401] * 5 + [429] * 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "chunks", "status"),
+    [
+        ({"upload_seconds": 0.05}, [b"x", None], 408),  # the rest never comes
+        ({"max_body_bytes": 10}, [b"x" * 6, b"x" * 6], 413),
+        ({"max_body_bytes": 10}, [b"x" * 11], 413),
+    ],
+)
+def test_a_body_that_comes_too_slowly_or_is_too_long_is_not_waited_for(colours, settings, chunks, status):
+    service = Service(colours, ServeSettings(**settings))
+    guard = Guard(_reader, service.settings, Access.of(service.settings, TOKEN), service.metrics)
+    answers, coming = [], iter(chunks)
+
+    async def receive():
+        chunk = next(coming)
+        if chunk is None:
+            await asyncio.sleep(60)
+        return {"type": "http.request", "body": chunk, "more_body": True}
+
+    async def send(message):
+        answers.append(message)
+
+    headers = [(b"host", b"localhost")]
+    scope = {"type": "http", "method": "POST", "path": "/predict", "headers": headers, "client": ("127.0.0.1", 1)}
+    asyncio.run(guard(scope, receive, send))
+    assert answers[0]["status"] == status
+    assert (guard.requests, guard.bytes) == (0, 0)
+
+
+async def _reader(scope, receive, send):
+    while (await receive())["more_body"]:
+        pass
+
+
+def test_a_crowd_is_told_to_come_back(serve, colours, monkeypatch):
+    client = serve(max_requests=2, workers=2)
+    came, go = threading.Semaphore(0), threading.Event()
+    features = colours.features
+
+    def hold(images):
+        came.release()
+        assert go.wait(20)
+        return features(images)
+
+    monkeypatch.setattr(colours, "features", hold)
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(client.post, "/predict", files=pictures("red", 1)) for _ in range(2)]
+        assert came.acquire(timeout=20)
+        assert came.acquire(timeout=20)
+        refused = client.get("/classes")
+        go.set()
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    assert refused.json() == {"error": "2 requests are at work already; come back in 1 s"}
+    assert [answer.result().status_code for answer in answers] == [200, 200]
+    assert client.get("/classes").status_code == 200
 
 
 def test_unknown_addresses_and_verbs_are_one_sentence(client):
