@@ -24,6 +24,7 @@ def is_one_sentence(answer) -> bool:
     )
 
 
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 @pytest.mark.parametrize("name", BAD_UPLOADS)
 @pytest.mark.parametrize("route", ["/predict", "/classes"])
 def test_a_bad_upload_is_refused_and_changes_nothing(client, colours, route: str, name: str):

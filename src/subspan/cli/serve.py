@@ -1,9 +1,11 @@
 """``subspan serve``: a catalogue as a service with a page."""
 
 import socket
+import warnings
 
 import torch
 import typer
+from PIL.Image import DecompressionBombWarning
 
 from subspan.catalogue import Catalogue
 from subspan.cli.catalogue import CataloguePath, Network
@@ -39,6 +41,7 @@ def serve(catalogue: CataloguePath, backbone: Network = None, *, settings: Value
     token, source = find_token(chosen)
     # Clients keep the cores busy; threads of torch that wait for each other would only be in their way.
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore", DecompressionBombWarning)  # the service has a limit of its own, and says so itself
     opened = Catalogue.open(catalogue, backbone)
     app = create_app(opened, chosen, token)
     with _listen(chosen.host, chosen.port) as listener:
