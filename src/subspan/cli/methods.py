@@ -32,18 +32,27 @@ def methods(
         for column in ("method", "what it does", "options (defaults)"):
             table.add_column(column, overflow="fold")
         for one in list_methods():
-            options = ", ".join(f"{key}={_text(default)}" for key, (_, default, _) in method_options(one).items())
-            table.add_row(one, method_class(one).summary, options)
+            table.add_row(one, method_class(one).summary, defaults_of(one))
         console.print(table)
         console.print("\n`subspan methods NAME` explains the options; use them as --method NAME:option=value,...")
         return
     console.print(f"{name}: {method_class(name).summary}\n")
+    console.print(options_table(name))
+
+
+def defaults_of(name: str) -> str:
+    """The options of a method as ``name=default, ...``."""
+    return ", ".join(f"{key}={_text(default)}" for key, (_, default, _) in method_options(name).items())
+
+
+def options_table(name: str) -> Table:
+    """The options of a method, explained one by one."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("option", "default", "takes", "meaning"):
         table.add_column(column, overflow="fold")
     for key, (kind, default, text) in method_options(name).items():
         table.add_row(key, _text(default), kind, text)
-    console.print(table)
+    return table
 
 
 def _text(value: object) -> str:

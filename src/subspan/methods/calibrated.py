@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .base import BaseSession, option
-from .cosine import CosineMethod, unit
+from .cosine import CosineMethod, drawn_towards, unit
 from .registry import register
 
 
@@ -61,9 +61,7 @@ class Calibrated(CosineMethod):
         return unit(self.learned * unit(learned) + (1 - self.learned) * self.represent(base, base.means))
 
     def row_of_mean(self, base: BaseSession, mean: Tensor) -> Tensor:
-        own, known = self.represent(base, mean), self.base_rows(base)
-        similar = torch.softmax(self.sharpness * own @ known.mT, dim=-1)
-        return unit((1 - self.pull) * own + self.pull * unit(similar @ known))
+        return drawn_towards(self.represent(base, mean), self.base_rows(base), self.pull, self.sharpness)
 
     def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
         scores = super().scores(base, rows, queries)

@@ -46,6 +46,16 @@ class CosineMethod(Method):
         return self.scale * self.represent(base, queries) @ rows.mT
 
 
+def drawn_towards(own: Tensor, known: Tensor, share: float, sharpness: float) -> Tensor:
+    """Unit vectors (..., K, d) with a ``share`` of the unit vectors known (C, d) that they resemble, by a softmax.
+
+    >>> drawn_towards(torch.tensor([[1.0, 0.0]]), torch.eye(2), share=0.5, sharpness=100.0)
+    tensor([[1., 0.]])
+    """
+    similar = torch.softmax(sharpness * own @ known.mT, dim=-1)
+    return unit((1 - share) * own + share * unit(similar @ known))
+
+
 def unit(vectors: Tensor) -> Tensor:
     """Vectors (..., d) at length one; a zero vector stays zero.
 

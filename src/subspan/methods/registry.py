@@ -1,4 +1,7 @@
-"""The registry of methods: a new one is a decorated class in a file of its own, and nothing else."""
+"""The registry of methods: a new one is a decorated class in a file of its own, and nothing else.
+
+Published systems (`subspan.systems`) are methods of another ``kind``: registered and created alike, listed apart.
+"""
 
 import importlib
 import pkgutil
@@ -7,6 +10,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from .base import Method
 
+_PACKAGE = __name__.rpartition(".")[0]
 _METHODS: dict[str, type[Method]] = {}
 AnyMethod = TypeVar("AnyMethod", bound=type[Method])
 
@@ -19,20 +23,23 @@ def register(method: AnyMethod) -> AnyMethod:
     return method
 
 
-def list_methods() -> list[str]:
-    """Names of all methods.
+def list_methods(kind: str = "method") -> list[str]:
+    """Names of all methods, or of another kind.
 
     >>> "subspace" in list_methods()
     True
     """
-    _import_all()
-    return sorted(_METHODS)
+    import_all(_PACKAGE)
+    return sorted(name for name, method in _METHODS.items() if method.kind == kind)
 
 
 def method_class(name: str) -> type[Method]:
-    _import_all()
+    import_all(_PACKAGE)
     if name not in _METHODS:
-        raise ValueError(f"there is no method '{name}'; the methods are {', '.join(list_methods())}")
+        raise ValueError(
+            f"there is no method '{name}'; the methods are {', '.join(list_methods())}, "
+            f"the systems {', '.join(list_methods('system'))}"
+        )
     return _METHODS[name]
 
 
@@ -116,7 +123,7 @@ def _type_name(hint: Any) -> str:
     )
 
 
-def _import_all() -> None:
-    package = __name__.rpartition(".")[0]
+def import_all(package: str) -> None:
+    """Import every file of a package, so that what it registers is known."""
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         importlib.import_module(f"{package}.{module.name}")

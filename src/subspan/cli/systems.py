@@ -1,0 +1,54 @@
+"""``subspan systems``: the published systems, where each comes from and how far its description was checked."""
+
+import inspect
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from subspan.cli.methods import defaults_of, options_table
+from subspan.methods.registry import method_class
+from subspan.systems import System, list_systems
+from subspan.systems.base import MARKS
+
+HELP = """List the published systems; with a name, what one does and its options.
+
+Examples:
+
+    subspan systems
+
+    subspan systems teen
+"""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(help=HELP)(systems)
+
+
+def systems(
+    name: Annotated[str | None, typer.Argument(help="A system; its equations and options are explained.")] = None,
+) -> None:
+    console = Console(highlight=False, markup=False)
+    if name is not None:
+        console.print(f"{name}: {inspect.getdoc(_system(name))}\n", soft_wrap=True)
+        console.print(options_table(name))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("system", "what it does", "reference", "marks", "options (defaults)"):
+        table.add_column(column, overflow="fold")
+    for one in list_systems():
+        system = _system(one)
+        table.add_row(one, system.summary, system.reference, system.marks, defaults_of(one))
+    console.print(table)
+    console.print("\nMarks: " + "; ".join(f"{mark}: {meaning}" for mark, meaning in MARKS.items()) + ".")
+    console.print(
+        "`subspan systems NAME` explains one; run it as subspan bench --method NAME:option=value,...", soft_wrap=True
+    )
+
+
+def _system(name: str) -> type[System]:
+    found = method_class(name)
+    if not issubclass(found, System):
+        raise ValueError(f"'{name}' is no system; the systems are {', '.join(list_systems())}")
+    return found

@@ -1,0 +1,46 @@
+"""Features as a network gives them: positive, with a common offset, noise that is alike in all classes but far from
+round, and novel classes that resemble base classes."""
+
+import numpy as np
+
+from subspan.features import FeatureSet
+from subspan.methods import create_method
+from subspan.protocols.multi_session import MultiSession
+
+C0, C1, D = 20, 6, 32
+CHANCE = 100 / (C0 + C1)
+
+
+def make_world(seed=0, *, noise=1.2, images=6, test=25) -> FeatureSet:
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=(C0, D))
+    pairs = [rng.choice(C0, 2, replace=False) for _ in range(C1)]
+    novel = np.stack([0.9 * base[i] + 0.6 * base[j] for i, j in pairs]) + 0.4 * rng.normal(size=(C1, D))
+    centers = 3.0 + np.concatenate([base, novel])
+    spread = np.geomspace(3, 0.3, D)[:, None] * np.linalg.qr(rng.normal(size=(D, D)))[0]
+
+    def around(c, *shape):
+        return np.maximum(centers[c] + noise * rng.normal(size=(*shape, D)) @ spread, 0)
+
+    train = np.stack([around(c, 200) for c in range(C0)])
+    means = train.mean(1)
+    deviations = (train - means[:, None]).reshape(-1, D)
+    return FeatureSet.from_arrays(
+        {
+            "base_weight": means - means.mean(0),
+            "base_mean": means,
+            "base_covariance": deviations.T @ deviations / len(deviations),
+            "base_test": np.stack([around(c, test) for c in range(C0)]),
+            "novel_test": np.stack([around(C0 + c, test) for c in range(C1)]),
+            "novel_support": np.stack([around(C0 + c, images, 1) for c in range(C1)]),
+        }
+    )
+
+
+def last_session(spec: str, *, shots=2, worlds=4, **options) -> dict[str, float]:
+    """Accuracy after the last session, mean over a few worlds and draws: of all classes, of base, of novel ones."""
+    protocol = MultiSession(ways=3, shots=shots, draws=4)
+    found = [protocol.run(make_world(seed, **options), create_method(spec), memory=False) for seed in range(worlds)]
+    base = float(np.mean([result.base[:, -1].mean() for result in found]))
+    novel = float(np.mean([result.novel[:, -1].mean() for result in found]))
+    return {"all": (C0 * base + C1 * novel) / (C0 + C1), "base": base, "novel": novel}
