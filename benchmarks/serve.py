@@ -1,18 +1,18 @@
 """``subspan serve`` under load and abuse, over loopback: requests per second, p99, nothing lost, memory.
 
-Last measured 2026-11-15, 2 CPU cores (AMD EPYC virtual machine) that other work kept busy too (load average 3 to 4 before
-the run), torch 2.13.0, one thread a request; one run, 10 s for each number of clients:
+Last measured 2026-11-15, 2 CPU cores (AMD EPYC virtual machine) that other work kept busy too (load average 3 to 4
+before the run), torch 2.13.0, one thread a request; one run, 10 s for each number of clients:
 
     clients   requests/s   p50       p99       all answered 200   classes taught beside it, median
        1         10.3        88 ms    132 ms   103                10, 0.60 s
        8         22.1       348 ms    574 ms   228                 9, 1.14 s
       32         20.6      1574 ms   1758 ms   230                 7, 1.38 s
 
-    26 classes acknowledged, none lost. 2657 bad uploads of 26 kinds, all 4xx. Peak memory: 470 MB after the first answer,
-    676 MB after the load, 723 MB after the abuse.
+    26 classes acknowledged, none lost. 2657 bad uploads of 26 kinds, all 4xx. Peak memory: 470 MB after the first
+    answer, 676 MB after the load, 723 MB after the abuse.
 
-The network alone took 27 ms an image on one core at that time, 33 images/s on both: the network is the limit. More clients
-than cores wait in line, so their p99 is their number over the rate.
+The network alone took 27 ms an image on one core at that time, 33 images/s on both: the network is the limit. More
+clients than cores wait in line, so their p99 is their number over the rate.
 
     python benchmarks/serve.py                # under a minute
     python benchmarks/serve.py --seconds 20
@@ -22,8 +22,8 @@ temporary folder. The service is a process of its own with the defaults, but for
 benchmark. Every client keeps one connection and asks about one JPEG (320 x 320) after the other; beside them a teacher
 teaches a new class from five JPEGs every second, or as soon as it is done with the last one. At the end every class
 whose teaching was acknowledged must be in the service's answer and in the store, opened anew. Then eight clients send
-the corpus of bad uploads (tests/serve/bad_uploads.py): every answer must be a 4xx with one sentence. Clients and service
-share the cores. Memory is the peak of the service (VmHWM).
+the corpus of bad uploads (tests/serve/bad_uploads.py): every answer must be a 4xx with one sentence. Clients and
+service share the cores. Memory is the peak of the service (VmHWM).
 """
 
 import argparse
@@ -63,9 +63,9 @@ def pieces(seed: int) -> Iterator[bytes]:
     """JPEGs cut out of the photographs; one place of one photograph is one class."""
     rng = np.random.default_rng(seed)
     photograph = Image.fromarray(load_sample_images().images[seed % 2])
-    left, top = rng.integers(0, 300), rng.integers(0, 100)
+    left, top = int(rng.integers(0, 300)), int(rng.integers(0, 100))
     while True:
-        x, y = left + rng.integers(0, 20), top + rng.integers(0, 7)
+        x, y = left + int(rng.integers(0, 20)), top + int(rng.integers(0, 7))
         stream = io.BytesIO()
         photograph.crop((x, y, x + 320, y + 320)).save(stream, "JPEG", quality=90)
         yield stream.getvalue()

@@ -140,8 +140,9 @@ def test_teach_classify_and_undo(visit, colours, dahlias):
         f"{entry.check.before:.1f} %",
         f"{entry.check.after:.1f} %",
     ]
-    assert page.locator("#teach-progress").is_hidden()
     wait_for_text(page, "#answers h3", "dahlia")  # asked again by itself
+    sync_api.expect(page.locator("#teach-progress")).to_be_hidden()
+    assert text(page, "#teach-status") == ""
     wait_for_text(page, "#summary", "5 classes, 1 of them taught")
     near = [point.name for point in colours.weight_map().points if point.near]
     wait_for_text(page, "#map-text", "Nearest to dahlia among the base classes: ")

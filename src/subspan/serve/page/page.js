@@ -273,7 +273,7 @@ async function teach(event) {
     const report = await sendForm("classes", form, (share) => {
       progress.value = share;
       following.sent = share === 1;
-    });
+    }).finally(() => { following.on = false; });
     [...byId("examples").children].forEach(forget);
     byId("name").value = "";
     say("teach-status", "");
@@ -283,7 +283,6 @@ async function teach(event) {
   } catch (error) {
     explain("teach-status", error);
   } finally {
-    following.on = false;
     progress.hidden = true;
     byId("teach-button").disabled = about.read_only;
   }
