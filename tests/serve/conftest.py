@@ -1,6 +1,7 @@
 """A service of four colours for every test, on a catalogue of its own."""
 
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,19 @@ def serve(colours: Catalogue):
 @pytest.fixture
 def client(serve) -> TestClient:
     return serve()
+
+
+@pytest.fixture
+def held_teacher(colours: Catalogue, monkeypatch):
+    """Teachers stop before they learn: (event set when one has come so far, event that lets all go on)."""
+    came, go = threading.Event(), threading.Event()
+    learn = colours._write
+
+    def hold(change):
+        came.set()
+        assert go.wait(20)
+        return learn(change)
+
+    monkeypatch.setattr(colours, "_write", hold)
+    yield came, go
+    go.set()

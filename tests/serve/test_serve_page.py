@@ -159,6 +159,23 @@ def test_teach_classify_and_undo(visit, colours, dahlias):
     assert page.get_by_role("button", name="Undo").count() == 0
 
 
+def test_the_progress_is_shown_and_questions_are_answered_meanwhile(visit, dahlias, held_teacher):
+    came, go = held_teacher
+    page = visit()
+    fill_in(page, "dahlia", dahlias[:3])
+    page.get_by_role("button", name="Teach", exact=True).click()
+    assert came.wait(20)
+    wait_for_text(page, "#teach-status", "Learning …")
+    assert page.get_by_role("progressbar", name="Progress of teaching").is_visible()
+    assert page.get_by_role("button", name="Teach", exact=True).is_disabled()
+    page.set_input_files("#classify-files", dahlias[4])
+    page.locator("#answers .bars").wait_for()
+    assert text(page, "#answers h3") in BASE
+    go.set()
+    wait_for_text(page, "#report-title", "Learned dahlia from 3 images")
+    wait_for_text(page, "#answers h3", "dahlia")
+
+
 def test_a_bad_file_is_explained_and_nothing_is_learned(visit, colours, dahlias, broken):
     page = visit()
     page.set_input_files("#classify-files", [dahlias[0], broken])

@@ -134,22 +134,6 @@ def test_the_page_and_the_schema_come_from_here_alone(client):
     assert (docs.status_code, docs.headers["location"]) == (307, "/#api")
 
 
-@pytest.fixture
-def held_teacher(colours: Catalogue, monkeypatch):
-    """Teachers stop before they learn: (event set when one has come so far, event that lets all go on)."""
-    came, go = threading.Event(), threading.Event()
-    learn = colours._write
-
-    def hold(change):
-        came.set()
-        assert go.wait(20)
-        return learn(change)
-
-    monkeypatch.setattr(colours, "_write", hold)
-    yield came, go
-    go.set()
-
-
 def in_thread(action) -> list:
     """Run it beside the test; its answer will be in the list."""
     answers: list = []
