@@ -60,7 +60,12 @@ class ModelState:
         return self.rows.shape[1] - self.with_bias
 
     def check_needs(self, method: Method) -> None:
-        """Refuse a method that needs what the base session did not give."""
+        """Refuse a method that needs what the base session did not give, or more room than a row has."""
+        if not method.one_weight_per_feature:
+            raise ValueError(
+                f"method '{method.name}' keeps more of a class than one weight per feature, for which a model has no "
+                f"room; `subspan bench --method {method.name}` runs it"
+            )
         given = {"embeddings": self.embeddings, "means": self.base_means, "covariance": self.covariance}
         for need, value in given.items():
             if need in method.needs and value is None:

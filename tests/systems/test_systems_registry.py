@@ -1,6 +1,7 @@
 """Systems are registered like methods and listed apart; the command line shows and runs them."""
 
 import re
+from typing import Any
 
 import pytest
 from made_up_world import make_world
@@ -17,7 +18,7 @@ from subspan.systems.base import MARKS
 
 
 def test_systems_and_methods_are_listed_apart():
-    assert {"ncm", "teen", "alice"} <= set(list_systems())
+    assert {"ncm", "teen", "alice", "fecam", "calibrated-fecam", "ranpac"} <= set(list_systems())
     assert not set(list_systems()) & set(list_methods())
 
 
@@ -35,9 +36,11 @@ def test_every_system_says_where_it_comes_from(name):
 
 
 def test_the_published_values_are_the_defaults():
-    """SYSTEMS 2.4, 2.5."""
     assert (create_method("teen").tau, create_method("teen").alpha) == (16.0, 0.5)  # type: ignore[attr-defined]
     assert create_method("alice").images == 5  # type: ignore[attr-defined]
+    calibrated: Any = create_method("calibrated-fecam")
+    assert (calibrated.tukey, calibrated.tau, calibrated.alpha, calibrated.beta) == (0.5, 16.0, 0.25, 1.0)
+    assert create_method("ranpac").beta == 0.5  # type: ignore[attr-defined]
 
 
 def test_an_unknown_name_is_answered_with_methods_and_systems():

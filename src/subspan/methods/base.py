@@ -98,6 +98,11 @@ class Method(ABC):
     moves_old_rows: ClassVar[bool] = True  # and so needs their references
 
     @property
+    def one_weight_per_feature(self) -> bool:
+        """Whether a row has one weight per feature; the estimator has room for no more, the protocols have."""
+        return True
+
+    @property
     def needs(self) -> frozenset[str]:
         """What of session 0 the method cannot do without: "embeddings", "means", "covariance"."""
         return frozenset()

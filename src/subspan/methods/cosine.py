@@ -49,8 +49,8 @@ class CosineMethod(Method):
 def drawn_towards(own: Tensor, known: Tensor, share: float, sharpness: float) -> Tensor:
     """Unit vectors (..., K, d) with a ``share`` of the unit vectors known (C, d) that they resemble, by a softmax.
 
-    >>> drawn_towards(torch.tensor([[1.0, 0.0]]), torch.eye(2), share=0.5, sharpness=100.0)
-    tensor([[1., 0.]])
+    >>> drawn_towards(torch.tensor([[1.0, 0.0]]), torch.eye(2), share=0.5, sharpness=0.0)
+    tensor([[0.9239, 0.3827]])
     """
     similar = torch.softmax(sharpness * own @ known.mT, dim=-1)
     return unit((1 - share) * own + share * unit(similar @ known))
