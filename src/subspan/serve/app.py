@@ -168,7 +168,7 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
         return await service.undo(version)
 
     @app.get("/map", **to_read)
-    async def weight_map() -> WeightMap:
+    def weight_map() -> WeightMap:  # in a thread: a thousand rows take a while
         """The classes on the two principal components of their rows."""
         return catalogue.weight_map()
 
