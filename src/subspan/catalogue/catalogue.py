@@ -261,7 +261,7 @@ class Catalogue:
         threshold = snapshot.threshold(share)
         if threshold is None:
             raise CatalogueError(
-                f"rejecting at most {100 * share:g} % needs at least {int(np.ceil(1 / share)) - 1} held-out examples; "
+                f"rejecting at most {100 * share:g} % needs at least {np.ceil(1 / share) - 1:.0f} held-out examples; "
                 f"this catalogue has {len(snapshot.known_familiarities)}"
             )
         return threshold
