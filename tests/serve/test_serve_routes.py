@@ -50,9 +50,10 @@ def test_predict_may_say_none_of_these(client, colours: Catalogue):
     answer = client.post("/predict", files=uploads(*images), data={"reject": "true", "reject_share": "0.5"}).json()
     assert [one["name"] for one in answer["predictions"]] == expected
     assert all(len(one["candidates"]) == 4 for one in answer["predictions"])
-    refused = client.post("/predict", files=uploads(*images), data={"reject": "true", "reject_share": "0.0001"})
-    assert refused.status_code == 422
-    assert "held-out examples" in refused.json()["error"]
+    for share in ("0.0001", "5e-324"):
+        refused = client.post("/predict", files=uploads(*images), data={"reject": "true", "reject_share": share})
+        assert refused.status_code == 422
+        assert "held-out examples" in refused.json()["error"]
 
 
 def test_teach_log_map_and_undo(client, colours: Catalogue):

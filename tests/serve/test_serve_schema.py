@@ -28,7 +28,7 @@ def ask(operation, mode: GenerationMode, change=lambda body: body) -> Counter[in
     """Send requests that fit the schema, or do not; how often which status came back."""
     answers: Counter[int] = Counter()
 
-    @settings(max_examples=20, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck), database=None)
     @given(case=operation.as_strategy(generation_mode=mode))
     def send(case):
         case.body = change(case.body)
