@@ -5,6 +5,7 @@ import os
 import pkgutil
 import sys
 import warnings
+from functools import cache
 from typing import Annotated
 
 import typer
@@ -37,13 +38,18 @@ def _options(
     pass
 
 
-def main() -> None:
-    """Run the command line. Bad input ends in one sentence and exit status 2, never in a traceback."""
-    warnings.showwarning = lambda message, *_, **__: print(f"Warning: {message}", file=sys.stderr)
+@cache  # once, however often a program calls main
+def _add_commands() -> None:
     for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
         command = importlib.import_module(f"{__name__}.{module}")
         if hasattr(command, "register"):
             command.register(app)
+
+
+def main() -> None:
+    """Run the command line. Bad input ends in one sentence and exit status 2, never in a traceback."""
+    warnings.showwarning = lambda message, *_, **__: print(f"Warning: {message}", file=sys.stderr)
+    _add_commands()
     try:
         app()
     except (ValueError, OSError) as error:
