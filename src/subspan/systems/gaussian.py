@@ -1,6 +1,7 @@
 """What systems with second-order statistics share: a row is a class's mean and the factors of its own covariance."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -53,10 +54,7 @@ class GaussianSystem(System):
         assert base.covariance is not None
         if self.tukey == 1:
             return base.means, base.covariance
-        drawn = self.transform(base_samples(base, self.samples, self.seed))
-        means = drawn.mean(1)
-        deviations = (drawn - means[:, None]).flatten(0, 1)
-        return means, deviations.mT @ deviations / (len(deviations) - len(means))
+        return _statistics(base.means, base.covariance, self.tukey, self.samples, self.seed)
 
     def base_rows(self, base: BaseSession) -> Tensor:
         means, _ = self.base_statistics(base)
@@ -116,3 +114,12 @@ def reduced(vectors: Tensor, count: int) -> Tensor:
         _, lengths, directions = torch.linalg.svd(vectors.double(), full_matrices=False)
         vectors = (lengths[:, None] * directions)[:count].to(vectors)
     return torch.cat([vectors, vectors.new_zeros(count - len(vectors), vectors.shape[1])])
+
+
+@lru_cache(maxsize=2)  # by the tensors themselves, which nobody changes
+def _statistics(means: Tensor, covariance: Tensor, tukey: float, samples: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Class means and pooled covariance of draws, negative ones set to 0, raised to a power."""
+    drawn = base_samples(BaseSession(means, means, covariance=covariance), samples, seed).clamp(min=0) ** tukey
+    found = drawn.mean(1)
+    deviations = (drawn - found[:, None]).flatten(0, 1)
+    return found, deviations.mT @ deviations / (len(deviations) - len(found))
