@@ -14,7 +14,7 @@ QUICK = {"ranpac": "ranpac:width=60,samples=20"}
 
 
 @pytest.mark.parametrize("system", list_systems())
-def test_episodes_in_one_batch_or_one_by_one(system):
+def test_episodes_in_one_batch_or_one_by_one(system: str):
     protocol = SingleSession(ways=3, shots=2, base_queries=12, novel_queries=12, count=6, dtype="float64")
     method, world = create_method(QUICK.get(system, system)), make_world()
     together = protocol.run(world, method, batch=6)
