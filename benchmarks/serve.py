@@ -1,18 +1,18 @@
 """``subspan serve`` under load and abuse, over loopback: requests per second, p99, nothing lost, memory.
 
-Last measured 2026-11-15, 2 CPU cores (AMD EPYC virtual machine) that other work kept busy too (load average 3 to 4
-before the run), torch 2.13.0, one thread a request; one run, 10 s for each number of clients:
+Last measured 2026-11-15, 2 quiet CPU cores (AMD EPYC virtual machine), torch 2.13.0, one thread a request; one run,
+10 s for each number of clients:
 
     clients   requests/s   p50       p99       all answered 200   classes taught beside it, median
-       1         10.3        88 ms    132 ms   103                10, 0.60 s
-       8         22.1       348 ms    574 ms   228                 9, 1.14 s
-      32         20.6      1574 ms   1758 ms   230                 7, 1.38 s
+       1         14.6        68 ms     76 ms   147                10, 0.28 s
+       8         49.4       161 ms    221 ms   499                10, 0.73 s
+      32         48.6       652 ms    784 ms   510                10, 0.80 s
 
-    26 classes acknowledged, none lost. 2657 bad uploads of 26 kinds, all 4xx. Peak memory: 470 MB after the first
-    answer, 676 MB after the load, 723 MB after the abuse.
+    30 classes acknowledged, none lost. 5134 bad uploads of 26 kinds, all 4xx. Peak memory: 469 MB after the first
+    answer, 701 MB after the load, 710 MB after the abuse.
 
-The network alone took 27 ms an image on one core at that time, 33 images/s on both: the network is the limit. More
-clients than cores wait in line, so their p99 is their number over the rate.
+The network is the limit: it alone took 27 ms an image on one core of a busier machine. More clients than cores wait in
+line, so their p99 is their number over the rate.
 
     python benchmarks/serve.py                # under a minute
     python benchmarks/serve.py --seconds 20
