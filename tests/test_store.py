@@ -1,6 +1,5 @@
 """The model store: round trips, damage, full disks, killed writers and writers at the same time."""
 
-import contextlib
 import errno
 import json
 import os
@@ -9,16 +8,12 @@ import random
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
-import textwrap
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import pytest
@@ -26,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from new_python import python
 from subspan import store
 from subspan.store import StoreBusyError, StoreError, Version, load_version, make_version, read, write
 
@@ -312,7 +308,7 @@ def test_a_read_only_folder_is_an_error_of_one_sentence():
 # Full disks
 
 
-@pytest.mark.parametrize("function", ["save_file", "_write_synced", "_sync"])
+@pytest.mark.parametrize("function", ["save_file", "_write_synced", "sync"])
 def test_a_full_disk_leaves_the_old_version_and_no_leftovers(zoo: Path, monkeypatch: pytest.MonkeyPatch, function: str):
     before = everything(zoo)
 
@@ -341,19 +337,6 @@ def test_a_real_limit_on_file_size_leaves_the_old_version(zoo: Path):
 
 
 # Killed writers, and writers at the same time
-
-
-@contextlib.contextmanager
-def python(script: str, *arguments: object) -> Iterator[tuple[IO[str], IO[str]]]:
-    """Run ``script`` in a new Python: its standard input and output, once it has printed "ready"."""
-    command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield process.stdin, process.stdout
-        process.stdin.close()
-    assert process.returncode == 0
 
 
 # Every line of input starts a writer that prints its process number, appends versions, and prints the id of each once

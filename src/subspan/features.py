@@ -29,6 +29,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from subspan.files import replacing
+
 FORMAT = 1
 Precision = Literal["float32", "float16", "int8"]
 REQUIRED = ("base_weight", "base_test", "novel_test", "novel_support")
@@ -200,10 +202,8 @@ class FeatureSet:
             arrays[EMBEDDING + name] = np.asarray(vectors, np.float32 if precision == "float32" else np.float16)
         header = {"format": FORMAT, "head": self.head, "head_scale": self.head_scale, "meta": dict(self.meta)}
         header |= {name: getattr(self, name) for name in LISTS}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(path.name + ".tmp")
-        save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, temporary, {"subspan": json.dumps(header)})
-        temporary.replace(path)
+        with replacing(path) as file:
+            save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, file, {"subspan": json.dumps(header)})
         return path
 
     def for_linear_scores(self) -> "FeatureSet":

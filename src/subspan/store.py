@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from subspan.files import sync, sync_folder
+
 __all__ = [
     "Pointer",
     "StoreBusyError",
@@ -312,7 +314,7 @@ def _writing(root: Path, timeout: float) -> Iterator[None]:
     try:
         _check_may_write(root)
         (root / VERSIONS).mkdir(parents=True, exist_ok=True)
-        _sync_folder(root.parent)
+        sync_folder(root.parent)
         with _locked(root / LOCK, timeout):
             _check_may_write(root)
             _remove_leftovers(root)
@@ -403,18 +405,18 @@ def _hold(folder: Path, version: Version | str) -> None:
     try:
         temporary.mkdir()
         save_file(arrays, temporary / ARRAYS)
-        _sync(temporary / ARRAYS)
+        sync(temporary / ARRAYS)
         _write_synced(temporary / MANIFEST, manifest)
         shutil.copymode(temporary / MANIFEST, temporary / ARRAYS)  # safetensors lets only the owner read
-        _sync_folder(temporary)
+        sync_folder(temporary)
         if target.exists():  # damaged: mend it file by file, so that it never loses what is whole
             for name in (ARRAYS, MANIFEST):
                 os.replace(temporary / name, target / name)
-            _sync_folder(target)
+            sync_folder(target)
             temporary.rmdir()
         else:
             temporary.rename(target)
-            _sync_folder(folder)
+            sync_folder(folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -436,7 +438,7 @@ def _replace_file(file: Path, data: bytes) -> None:
     try:
         _write_synced(temporary, data)
         os.replace(temporary, file)
-        _sync_folder(file.parent)
+        sync_folder(file.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -447,21 +449,6 @@ def _write_synced(file: Path, data: bytes) -> None:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
-
-
-def _sync(file: Path) -> None:
-    with open(file, "r+b") as stream:
-        os.fsync(stream.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make names in ``folder`` durable; Windows keeps no such promise and opens no folders."""
-    if sys.platform != "win32":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _temporary(folder: Path) -> Path:

@@ -1,27 +1,23 @@
 """The store under a catalogue: killed teachers, two processes at once, a full disk."""
 
-import contextlib
 import os
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import pytest
 
 import made_photographs as made
+from new_python import python
 from subspan import store
 from subspan.catalogue import Catalogue, CatalogueOptions
 
-TESTS = str(Path(made.__file__).parent)
 BASE = ["blue", "red"]
 
 
@@ -37,22 +33,6 @@ def make(path: Path) -> Path:
     photographs = {name: made.photographs(name, 6) for name in BASE}
     Catalogue.create(path, photographs, CatalogueOptions(method="prototype", keep=2), backbone=made.tiny_backbone())
     return path
-
-
-@contextlib.contextmanager
-def python(script: str, *arguments: object) -> Iterator[tuple[IO[str], IO[str]]]:
-    """Run ``script`` in a new Python: its standard input and output, once it has printed "ready"."""
-    command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": TESTS}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield process.stdin, process.stdout
-        process.stdin.close()
-    assert process.returncode == 0
 
 
 # Teaches one class, "warm", and says how long more of it took; then every line of input, a name and a number, starts a

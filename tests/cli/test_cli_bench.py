@@ -7,33 +7,16 @@ import os
 import re
 import subprocess
 import sys
-import warnings
 from collections import defaultdict
 
 import numpy as np
 import pytest
 from made_up_features import BASE_COUNT, WIDTH, made_up_arrays
 
-from subspan.cli import main
 from subspan.features import FeatureSet
 from subspan.methods import list_methods, method_options
 
 C0, C1, D = BASE_COUNT, 6, WIDTH
-
-
-@pytest.fixture
-def subspan(monkeypatch, capsys):
-    """Run a command in this process: (exit status, standard output, standard error)."""
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["subspan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return call
 
 
 def write_features(path, seed=0, *, without=(), classes=C1, **extra):

@@ -1,8 +1,6 @@
 """The commands for photographs, as a user types them."""
 
 import json
-import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,23 +9,11 @@ import pytest
 from safetensors.numpy import save_file
 
 import made_photographs as made
-from subspan.cli import main
 
 
-@pytest.fixture
-def subspan(monkeypatch, capsys):
-    """Run a command in this process: (exit status, standard output, standard error)."""
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["subspan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ import csv
 import dataclasses
 import json
 import shutil
-import sys
-import warnings
+from functools import partial
 
 import pytest
 from made_up_features import BASE_COUNT, made_up_arrays
 
-from subspan.cli import main, reproduce_single_session
+from subspan.cli import reproduce_single_session
 from subspan.features import FeatureSet
 from subspan.methods import regularizer
 from subspan.metrics import paired_tests
@@ -28,22 +27,12 @@ LEARNED = ("Fine-tuning", "Subspace", "Linear mapping", "Semantic subspace (desc
 
 
 @pytest.fixture
-def subspan(monkeypatch, capsys):
-    """Run a command in this process under a protocol of few classes, episodes and steps: (status, output, errors)."""
+def reproduce(subspan, monkeypatch):
+    """Run the command under a protocol of few classes, episodes and steps: (status, output, errors)."""
     monkeypatch.setattr(reproduce_single_session, "PROTOCOL", PROTOCOL)
     monkeypatch.setattr(reproduce_single_session, "HALVES", HALVES)
     monkeypatch.setattr(regularizer, "sgd", lambda p, o: sgd(p, dataclasses.replace(o, max_steps=5)))
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
-
-    def call(*arguments):
-        words = ["subspan", "reproduce", "single-session", "--workers", "1", "--count", "30", *map(str, arguments)]
-        monkeypatch.setattr(sys, "argv", words)
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return call
+    return partial(subspan, "reproduce", "single-session", "--workers", 1, "--count", 30)
 
 
 def write_half(folder, split, seed=0, *, novel=NOVEL, kind="novel", **meta):
@@ -60,11 +49,11 @@ def rows_of(path):
     return {tuple(line[:2]): dict(zip(header, line, strict=True)) for line in lines}
 
 
-def test_both_halves_in_every_form(subspan, tmp_path):
+def test_both_halves_in_every_form(reproduce, tmp_path):
     for seed, split in enumerate(("ravi", "tiered")):
         write_half(tmp_path, split, seed)
     out = tmp_path / "out"
-    status, output, _ = subspan("--features", tmp_path, "--report", out, "--markdown", out / "R.md")
+    status, output, _ = reproduce("--features", tmp_path, "--report", out, "--markdown", out / "R.md")
     assert status == 0
     assert "A model that is always wrong has the best Delta, 0" in " ".join(output.split())
     names = [f"single-session-{half}{what}" for half in ("mini", "tiered") for what in ("", "-settings")]
@@ -90,9 +79,9 @@ def test_both_halves_in_every_form(subspan, tmp_path):
             assert ours["delta_5_shot"] == pytest.approx(ours["accuracy_5_shot"] - gap)
 
 
-def test_ours_are_what_the_protocol_gives_and_bold_is_what_the_test_leaves(subspan, tmp_path):
+def test_ours_are_what_the_protocol_gives_and_bold_is_what_the_test_leaves(reproduce, tmp_path):
     features = FeatureSet.load(write_half(tmp_path, "ravi"))
-    assert subspan("--features", tmp_path, "--report", tmp_path / "out")[0] == 0
+    assert reproduce("--features", tmp_path, "--report", tmp_path / "out")[0] == 0
     table = rows_of(tmp_path / "out" / "single-session-mini.csv")
     results = {}
     for setting in Config.load("single-session-mini", "single-session").settings:
@@ -108,14 +97,14 @@ def test_ours_are_what_the_protocol_gives_and_bold_is_what_the_test_leaves(subsp
     assert table["Imprinting", "ours"]["delta_1_shot_top"] == "false"
 
 
-def test_settings_say_where_they_come_from(subspan, tmp_path):
+def test_settings_say_where_they_come_from(reproduce, tmp_path):
     write_half(tmp_path, "ravi")
     chosen = [
         Setting("subspace", "Subspace", 5, given={"gamma": 0.03}, chosen={"learning_rate": 0.004}),
         Setting("imprint", "Imprinting", 5),
     ]
     config = Config("single-session", tuple(chosen), {"chosen": "chosen in a test"}).save(tmp_path / "c.json")
-    status, output, error = subspan("--features", tmp_path, "--config", config, "--report", tmp_path / "out")
+    status, output, error = reproduce("--features", tmp_path, "--config", config, "--report", tmp_path / "out")
     assert status == 0, error
     (line,) = rows_of(tmp_path / "out" / "single-session-mini-settings.csv").values()
     assert {name: (line[name], line[f"{name}_mark"]) for name in ("gamma", "learning_rate", "beta_base", "tau")} == {
@@ -129,14 +118,14 @@ def test_settings_say_where_they_come_from(subspan, tmp_path):
     assert "1-shot" not in output
 
 
-def test_stored_episodes_give_the_very_same_table(subspan, tmp_path):
+def test_stored_episodes_give_the_very_same_table(reproduce, tmp_path):
     write_half(tmp_path, "ravi")
     stored = tmp_path / "episodes.safetensors"
-    status, first, _ = subspan("--features", tmp_path, "--seed", 3, "--episodes-out", stored)
+    status, first, _ = reproduce("--features", tmp_path, "--seed", 3, "--episodes-out", stored)
     assert status == 0
     assert len(Episodes.load(stored)) == 30
-    _, again, _ = subspan("--features", tmp_path, "--episodes", stored)
-    _, other, _ = subspan("--features", tmp_path)
+    _, again, _ = reproduce("--features", tmp_path, "--episodes", stored)
+    _, other, _ = reproduce("--features", tmp_path)
     assert "ours" in again
     assert first.removeprefix(f"Episodes: {stored}\n") == again != other
 
@@ -189,18 +178,18 @@ def test_the_packaged_settings_are_those_of_the_paper():
         ),
     ],
 )
-def test_bad_input_ends_in_one_sentence(subspan, tmp_path, prepare, arguments, sentence):
+def test_bad_input_ends_in_one_sentence(reproduce, tmp_path, prepare, arguments, sentence):
     prepare(tmp_path)
-    status, _, error = subspan("--features", tmp_path, *arguments)
+    status, _, error = reproduce("--features", tmp_path, *arguments)
     assert status == 2
     assert sentence in error
     assert error.count("Error:") == 1
 
 
-def test_a_config_of_another_protocol_is_refused(subspan, tmp_path):
+def test_a_config_of_another_protocol_is_refused(reproduce, tmp_path):
     write_half(tmp_path, "ravi")
     path = tmp_path / "c.json"
     path.write_text(json.dumps({"protocol": "multi-session", "settings": [{"method": "subspace"}]}))
-    status, _, error = subspan("--features", tmp_path, "--config", path)
+    status, _, error = reproduce("--features", tmp_path, "--config", path)
     assert status == 2
     assert "holds settings for the multi-session protocol, not for single-session" in error

@@ -4,12 +4,10 @@ import json
 import subprocess
 import sys
 import time
-import warnings
 
 import pytest
 from made_up_features import made_up_arrays
 
-from subspan.cli import main
 from subspan.features import FeatureSet
 from subspan.methods import create_method
 from subspan.protocols.config import Config
@@ -29,21 +27,6 @@ def development(tmp_path):
     arrays["novel_test"] = arrays["novel_test"].repeat(2, axis=1)  # five queries a class
     arrays["meta"] = {"split": "ravi", "contents": {"novel": "development"}}
     return FeatureSet.from_arrays(arrays).save(tmp_path / "dev.safetensors")
-
-
-@pytest.fixture
-def subspan(monkeypatch, capsys):
-    """Run a command in this process: (status, output, errors)."""
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["subspan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return call
 
 
 def test_the_best_of_a_grid_is_the_best_of_plain_runs(subspan, development, tmp_path):

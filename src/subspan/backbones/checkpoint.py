@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,26 +14,16 @@ from torch import Tensor, nn
 from subspan.backbones.heads import LinearHead
 from subspan.backbones.network import Network
 from subspan.backbones.registry import create_backbone
+from subspan.files import replacing
 
 _META = "subspan"
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
     """Write tensors and JSON metadata so that ``path`` holds either the old file or the whole new one, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    try:
+    with replacing(path) as temporary:
         save_file(plain, temporary, metadata={_META: json.dumps(meta)})
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -17,6 +17,7 @@ from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, load_all
 from subspan.features import FeatureSet
+from subspan.files import replacing
 from subspan.methods import Method, create_method, list_methods, spec_of
 from subspan.methods.regularizer import Regularizer
 from subspan.protocols.config import Config
@@ -125,7 +126,8 @@ def bench(
         console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
     Console(width=max(120, Console().width)).print(to_console(results_table(results, _title(files, setup, splits))))
     if json_path is not None:
-        write_atomically(json_path, json.dumps(to_json(results), indent=1) + "\n")
+        with replacing(json_path) as file:
+            file.write_text(json.dumps(to_json(results), indent=1) + "\n", "utf-8")
     if report is not None:
         facts = run_facts(setup, place.device, seconds)
         page = write_report(report, results, title="Subspan: multi-session benchmark", facts=facts)
@@ -157,13 +159,6 @@ def write_predictions(path: Path, results: Sequence[MethodResult]) -> None:
             )
     path.parent.mkdir(parents=True, exist_ok=True)
     pd.concat(frames).to_csv(path, index=False)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, "utf-8")
-    temporary.replace(path)
 
 
 def _methods(

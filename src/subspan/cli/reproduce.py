@@ -13,11 +13,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from subspan.cli.bench import session_progress, write_atomically
+from subspan.cli.bench import session_progress
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, named
 from subspan.features import FeatureFileError, FeatureSet
+from subspan.files import replacing
 from subspan.methods import spec_of
 from subspan.protocols.config import Config
 from subspan.protocols.fan_out import Placement
@@ -158,7 +159,8 @@ def multi_session(
         typer.echo(f"Report: {page}")
     if markdown is not None:
         earlier = markdown.read_text("utf-8") if markdown.is_file() else ""
-        write_atomically(markdown, to_document(MULTI_SESSION, [*tables, far], missing, facts, earlier))
+        with replacing(markdown) as file:
+            file.write_text(to_document(MULTI_SESSION, [*tables, far], missing, facts, earlier), "utf-8")
         typer.echo(f"Markdown: {markdown}")
 
 

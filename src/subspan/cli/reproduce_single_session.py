@@ -11,11 +11,12 @@ import typer
 from rich.console import Console
 
 from subspan.cli import reproduce
-from subspan.cli.bench import session_progress, write_atomically
+from subspan.cli.bench import session_progress
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import embeddings_of, named
 from subspan.features import FeatureFileError, FeatureSet
+from subspan.files import replacing
 from subspan.protocols.config import Config, Setting
 from subspan.protocols.episodes import Episodes
 from subspan.protocols.fan_out import Placement
@@ -128,7 +129,8 @@ def single_session(
         typer.echo(f"Report: {page}")
     if markdown is not None:
         earlier = markdown.read_text("utf-8") if markdown.is_file() else ""
-        write_atomically(markdown, to_document(SINGLE_SESSION, tables, missing, facts, earlier))
+        with replacing(markdown) as file:
+            file.write_text(to_document(SINGLE_SESSION, tables, missing, facts, earlier), "utf-8")
         typer.echo(f"Markdown: {markdown}")
 
 

@@ -10,6 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from subspan.files import replacing
+
 from ..methods import Method, create_method
 from .inputs import ProtocolError
 
@@ -72,10 +74,8 @@ class Config:
     def save(self, path: str | Path) -> Path:
         """Write the settings as JSON, in one step."""
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", "utf-8")
-        temporary.replace(path)
+        with replacing(path) as file:
+            file.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", "utf-8")
         return path
 
     def method(self, spec: str) -> Method:

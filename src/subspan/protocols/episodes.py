@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from subspan.files import replacing
+
 from ..features import FeatureSet
 from .inputs import ProtocolError
 
@@ -54,10 +56,8 @@ class Episodes:
             raise ProtocolError(f"episodes are written as .safetensors; got '{path}'")
         header = {"format": FORMAT, "protocol": self.protocol, "items": self.items}
         arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _ARRAYS}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(path.name + ".tmp")
-        save_file(arrays, temporary, {"subspan-episodes": json.dumps(header)})
-        temporary.replace(path)
+        with replacing(path) as file:
+            save_file(arrays, file, {"subspan-episodes": json.dumps(header)})
         return path
 
     @classmethod

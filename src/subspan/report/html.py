@@ -2,7 +2,6 @@
 
 import base64
 import html
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from subspan.files import replacing
 from subspan.protocols.results import MethodResult
 from subspan.report.figures import ReportFigure, report_figures
 from subspan.report.render import to_csv, to_html, to_latex, to_markdown
@@ -174,10 +174,5 @@ def _figure(figure: ReportFigure) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Replace the file in one step: a reader sees the old content or the new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as file:
+        file.write_bytes(content)

@@ -7,7 +7,6 @@ weights.safetensors      the trained network
 """
 
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 
 from subspan.backbones import Network
 from subspan.backbones.checkpoint import read_shards, read_tensors, write_shards, write_tensors
+from subspan.files import replacing
 from subspan.train.recipe import Recipe, build_network
 from subspan.train.step import TrainStep
 
@@ -68,9 +68,8 @@ class RunSettings:
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """Write JSON in one step."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    with replacing(path) as file:
+        file.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
 
 
 def save_checkpoint(folder: Path, step: TrainStep, settings: RunSettings, epochs_done: int) -> None:

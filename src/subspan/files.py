@@ -1,0 +1,48 @@
+"""Files that are never seen half-written: whoever reads, or comes after a kill, finds the old one or the new one."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A file beside ``path`` to write to; when the block ends well, it takes the place of ``path`` in one step.
+
+    Missing folders are made. When the block fails, ``path`` is as before and nothing is left beside it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(f"{folder}/new/notes.txt") as file:
+    ...         length = file.write_text("whole")
+    ...     [path.name for path in Path(folder, "new").iterdir()]
+    ['notes.txt']
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        sync(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync(file: Path) -> None:
+    """Make what a file holds durable."""
+    with open(file, "r+b") as stream:
+        os.fsync(stream.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in ``folder`` durable; Windows keeps no such promise and opens no folders."""
+    if sys.platform != "win32":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,30 @@
+"""A file is replaced whole or not at all."""
+
+import pytest
+
+from subspan.files import replacing
+
+
+def test_a_block_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("old")
+
+    def fail_halfway():
+        with replacing(path) as file:
+            file.write_text("half")
+            assert path.read_text() == "old", "readers see the old file while the new one is written"
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_halfway()
+    assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
+    assert path.read_text() == "old"
+
+
+def test_a_block_that_ends_well_replaces_it(tmp_path):
+    path = tmp_path / "new" / "notes.txt"
+    for text in ("first", "second"):
+        with replacing(path) as file:
+            file.write_text(text)
+        assert path.read_text() == text
+    assert [p.name for p in path.parent.iterdir()] == ["notes.txt"]
