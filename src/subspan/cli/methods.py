@@ -28,9 +28,7 @@ def methods(
 ) -> None:
     console = Console(highlight=False)
     if name is None:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in ("method", "what it does", "options (defaults)"):
-            table.add_column(column, overflow="fold")
+        table = listing("method", "what it does", "options (defaults)")
         for one in list_methods():
             table.add_row(one, method_class(one).summary, defaults_of(one))
         console.print(table)
@@ -40,6 +38,15 @@ def methods(
     console.print(options_table(name))
 
 
+def listing(name: str, *others: str) -> Table:
+    """An empty table whose first column, names that people type, is never broken."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(name, no_wrap=True)
+    for column in others:
+        table.add_column(column, overflow="fold")
+    return table
+
+
 def defaults_of(name: str) -> str:
     """The options of a method as ``name=default, ...``."""
     return ", ".join(f"{key}={_text(default)}" for key, (_, default, _) in method_options(name).items())
@@ -47,9 +54,7 @@ def defaults_of(name: str) -> str:
 
 def options_table(name: str) -> Table:
     """The options of a method, explained one by one."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("option", "default", "takes", "meaning"):
-        table.add_column(column, overflow="fold")
+    table = listing("option", "default", "takes", "meaning")
     for key, (kind, default, text) in method_options(name).items():
         table.add_row(key, _text(default), kind, text)
     return table

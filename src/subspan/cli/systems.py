@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from subspan.cli.methods import defaults_of, options_table
+from subspan.cli.methods import defaults_of, listing, options_table
 from subspan.methods.registry import method_class
 from subspan.systems import System, list_systems
 from subspan.systems.base import MARKS
@@ -34,9 +33,7 @@ def systems(
         console.print(f"{name}: {inspect.getdoc(_system(name))}\n", soft_wrap=True)
         console.print(options_table(name))
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("system", "what it does", "reference", "marks", "options (defaults)"):
-        table.add_column(column, overflow="fold")
+    table = listing("system", "what it does", "reference", "marks", "options (defaults)")
     for one in list_systems():
         system = _system(one)
         table.add_row(one, system.summary, system.reference, system.marks, defaults_of(one))
