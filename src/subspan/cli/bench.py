@@ -100,11 +100,14 @@ def bench(
     vectors = find_all_embeddings(sets, embeddings) if needed else [None] * len(sets)
     splits = list(zip(sets, vectors, strict=True))
     memories = [False, True] if memory is None else [memory]
+    left_out: list[str] = []
     jobs = [
         Job(one, with_memory, tuple(range(len(splits))))
         for with_memory in memories
-        for one in _methods(method, regularizer_options, splits, with_memory)
+        for one in _methods(method, regularizer_options, splits, with_memory, left_out)
     ]
+    for sentence in dict.fromkeys(left_out):  # most are the same with memory and without
+        typer.echo(sentence, err=True)
     began = time.perf_counter()
     sessions = -(-splits[0][0].novel_count // setup.ways)
     console = Console(stderr=True)
@@ -166,8 +169,9 @@ def _methods(
     regularizer_options: dict[str, Any],
     splits: Sequence[tuple[FeatureSet, NDArray | None]],
     memory: bool,
+    left_out: list[str],
 ) -> list[Method]:
-    """The methods asked for; by default all that the files allow, regularizers first."""
+    """The methods asked for; by default all that the files allow, regularizers first, and why the others are not."""
     methods = []
     for spec in specs or sorted(list_methods(), key=_table_order):
         name = spec.partition(":")[0]
@@ -181,7 +185,7 @@ def _methods(
         elif specs:
             raise ProtocolError(problem)
         else:
-            typer.echo(f"Left out {name}: {problem}.", err=True)
+            left_out.append(f"Left out {name}: {problem}.")
     if not methods:
         raise ProtocolError("no method can run on these files")
     return methods
