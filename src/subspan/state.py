@@ -66,6 +66,11 @@ class ModelState:
                 f"method '{method.name}' keeps more of a class than one weight per feature, for which a model has no "
                 f"room; `subspan bench --method {method.name}` runs it"
             )
+        if method.keeps_state:
+            raise ValueError(
+                f"method '{method.name}' keeps more than rows from session to session, for which a model has no room; "
+                f"`subspan bench --method {method.name}` runs it"
+            )
         given = {"embeddings": self.embeddings, "means": self.base_means, "covariance": self.covariance}
         for need, value in given.items():
             if need in method.needs and value is None:

@@ -5,12 +5,14 @@ has none.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+
+State = Mapping[str, Tensor]  # what a method keeps beside its rows, by name, each (*batch, ...)
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Head:
     means: Tensor  # (*batch, K, d): mean feature of the classes in `learning`, over all their examples
     new: bool = True  # False: the classes are known and get more examples
     share: Tensor | None = None  # (K,): of known classes, the new examples' share among all of the class
+    state: State | None = None  # what the session before left; None after session 0
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Update:
     rows: Tensor  # (*batch, C, d)
     steps: Tensor  # (*batch,): 0 without training
     loss: Tensor | None = None
+    state: State | None = None  # what the next session and all scores are to be given back
 
 
 def option(default, help: str):
@@ -96,6 +100,7 @@ class Method(ABC):
     moving_targets: ClassVar[bool] = False  # targets follow their rows
     uses_bias: ClassVar[bool] = True  # a bias, where the head has one, is the last weight of each row
     moves_old_rows: ClassVar[bool] = True  # and so needs their references
+    keeps_state: ClassVar[bool] = False  # beside its rows; the estimator has no room for it, the protocols have
 
     @property
     def one_weight_per_feature(self) -> bool:
@@ -122,6 +127,10 @@ class Method(ABC):
     def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
         """Scores (*batch, q, C) of queries (q, d) by rows (*batch, C, d); softmax over them gives probabilities."""
         return queries @ rows.mT
+
+    def scores_in(self, base: BaseSession, rows: Tensor, queries: Tensor, state: State | None) -> Tensor:
+        """Scores (*batch, q, C) in the state that the last session left; None after session 0."""
+        return self.scores(base, rows, queries)
 
     def targets(self, base: BaseSession, rows: Tensor, embeddings: Tensor | None) -> Tensor | None:
         """What novel rows (K, d) are pulled towards (K, d), or None."""

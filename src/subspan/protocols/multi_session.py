@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..features import FeatureSet
 from ..methods import BaseSession, Head, Memory, Method, Session, Update, spec_of
-from ..methods.base import class_means
+from ..methods.base import State, class_means
 from ..metrics import confusion_counts
 from .inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
 from .results import MethodResult, WeightSpace
@@ -115,6 +115,7 @@ class _Run:
         base_rows = method.base_rows(self.base)
         self.rows = base_rows.expand(draws, -1, -1)
         self.references = self.rows
+        self.state: State | None = None
 
         self.queries = torch.cat([self.tensors.base_queries, self.tensors.novel_queries])
         self.query_labels = np.concatenate(
@@ -137,16 +138,17 @@ class _Run:
         extra = self.rows.new_zeros(len(self.rows), len(novel), self.rows.shape[2])
         rows = torch.cat([self.rows, extra], dim=1)
         references = rows if self.references is self.rows else torch.cat([self.references, extra], dim=1)
-        head = Head(rows, references, self.features.base_count, learning, class_means(support, labels, learning))
+        means = class_means(support, labels, learning)
+        head = Head(rows, references, self.features.base_count, learning, means, state=self.state)
         embeddings = None if self.embeddings is None else self.embeddings[list(learning)]
         seeds = tuple(seed_of(self.protocol.seed, draw, session) for draw in range(len(rows)))
         self.references = references
         return self.base, head, Session(support, labels, *self._memory(novel.start), embeddings, seeds)
 
     def accept(self, session: int, update: Update) -> None:
-        """Take over the rows after a session and measure."""
+        """Take over rows and state after a session and measure."""
         first = self.rows.shape[1]
-        self.rows = update.rows
+        self.rows, self.state = update.rows, update.state
         self.references = torch.cat([self.references[:, :first], update.rows[:, first:]], dim=1)
         self.steps.append(update.steps.cpu().numpy())
         self.predictions.append(self._predict())
@@ -243,7 +245,7 @@ class _Run:
     def _predict(self) -> NDArray[np.int64]:
         """Predicted class (E, queries) of every test item of the classes seen so far."""
         seen = torch.as_tensor(self.query_labels < self.rows.shape[1], device=self.device)
-        scores = self.method.scores(self.base, self.rows, self.queries[seen])
+        scores = self.method.scores_in(self.base, self.rows, self.queries[seen], self.state)
         return scores.argmax(-1).cpu().numpy()
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..features import FeatureSet
-from ..methods import BaseSession, Head, Method, Session, spec_of
+from ..methods import BaseSession, Head, Method, Session, Update, spec_of
 from ..methods.base import class_means
 from .episodes import Episodes, draw_episodes
 from .inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
@@ -131,7 +131,7 @@ class Stage:
         began = time.perf_counter()
         base, head, session = self.prepare(method, episodes)
         update = method.learn(base, head, session)
-        accuracy = self._score(method, update.rows, episodes)
+        accuracy = self._score(method, update, episodes)
         learned = [self.names[len(base.rows) + c] for c in episodes.classes[0]]
         embeddings = None if session.embeddings is None else session.embeddings[0]
         names = (*self.names[: len(base.rows)], *learned)
@@ -163,12 +163,12 @@ class Stage:
         head = Head(rows, rows, first, learning, class_means(support, labels, learning))
         return base, head, Session(support, labels, embeddings=novel, seeds=tuple(episodes.seeds.tolist()))
 
-    def _score(self, method: Method, rows: Tensor, episodes: Episodes) -> dict[str, NDArray[np.float64]]:
+    def _score(self, method: Method, update: Update, episodes: Episodes) -> dict[str, NDArray[np.float64]]:
         """Accuracy (E,) in percent of each half's queries, among all classes and among the half's own."""
         base_items = self._positions(episodes.base_queries)
         novel_items = self._positions(episodes.novel_queries).flatten(1)
         queries = torch.cat([self.tensors.base_queries[base_items], self.tensors.novel_queries[novel_items]], dim=1)
-        scores = method.scores(self.tensors.base, rows, queries)  # (E, b + ways q, C)
+        scores = method.scores_in(self.tensors.base, update.rows, queries, update.state)  # (E, b + ways q, C)
         count, first = base_items.shape[1], len(self.tensors.base.rows)
         ways, each = episodes.novel_queries.shape[1:]
         base_labels = self.base_labels[base_items]
