@@ -72,6 +72,17 @@ def test_copies_are_fixed_by_seed_and_row() -> None:
     assert not np.allclose(copies[:, 0], copies[:, 1])
 
 
+def test_shown_copies_are_what_the_network_sees_of_copies() -> None:
+    images, _ = colour_images()
+    network = counting_network(tiny_recipe()).eval()
+    shown = extractor(images, network).shown_copies(ROWS, 3, seed=1)
+    with torch.no_grad():
+        expected = network.features(shown.flatten(0, 1)).unflatten(0, (4, 3))
+    np.testing.assert_allclose(
+        extractor(images, network).copies(ROWS, 3, seed=1), expected.numpy(), rtol=1e-4, atol=1e-5
+    )
+
+
 def test_flip_average_is_the_mean_over_the_mirrored_image() -> None:
     images, _ = colour_images()
     network = counting_network(tiny_recipe())

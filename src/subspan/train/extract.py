@@ -7,6 +7,7 @@ changed input never meets a stale cache.
 import dataclasses
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -86,7 +87,7 @@ class Extractor:
         """Features (n, count, d) of augmented copies: crop with padding and flip, no jitter; fixed by seed and row."""
         if count < 1:
             raise ValueError(f"at least one copy of an image is needed, got {count}")
-        recipe = dataclasses.replace(self._recipe, jitter=0.0, resized_share=0.0, rotation_share=0.0, cutmix=0.0)
+        recipe = self._copying_recipe
         how = {
             "view": "copies",
             "count": count,
@@ -98,17 +99,35 @@ class Extractor:
         }
 
         def compute() -> FloatArray:
-            augment = Augment(recipe, 1, seed).to(self._device)
-
-            def show(copy: int, pixels: Tensor, chosen: Tensor) -> Tensor:
-                local = torch.arange(len(pixels), device=self._device)
-                step = torch.tensor(copy, device=self._device)
-                return augment(pixels, local, torch.zeros_like(local), step, chosen)[0]
-
-            every = [self._run(rows, lambda p, c, copy=copy: show(copy, p, c)) for copy in range(count)]
-            return np.stack(every, axis=1)
+            return np.stack([self._run(rows, self._show_copy(copy, seed)) for copy in range(count)], axis=1)
 
         return self._cached(rows, how, compute)
+
+    def shown_copies(self, rows: NDArray[np.int64], count: int, seed: int) -> Tensor:
+        """The copies themselves (n, count, 3, h, w), normalised: what the network sees when `copies` is asked."""
+        every = []
+        for copy in range(count):
+            show, start = self._show_copy(copy, seed), 0
+            parts: list[Tensor] = []
+            for pixels in batches(self._images, rows, self._device, _BATCH):
+                parts.append(show(pixels, torch.from_numpy(rows[start : start + len(pixels)]).to(self._device)))
+                start += len(pixels)
+            every.append(torch.cat(parts))
+        return torch.stack(every, dim=1)
+
+    @property
+    def _copying_recipe(self) -> Recipe:
+        return dataclasses.replace(self._recipe, jitter=0.0, resized_share=0.0, rotation_share=0.0, cutmix=0.0)
+
+    def _show_copy(self, copy: int, seed: int) -> Callable[[Tensor, Tensor], Tensor]:
+        augment = Augment(self._copying_recipe, 1, seed).to(self._device)
+        step = torch.tensor(copy, device=self._device)
+
+        def show(pixels: Tensor, chosen: Tensor) -> Tensor:
+            local = torch.arange(len(pixels), device=self._device)
+            return augment(pixels, local, torch.zeros_like(local), step, chosen)[0]
+
+        return show
 
     def _show_plain(self, pixels: Tensor, _chosen: Tensor) -> Tensor:
         return normalised(pixels, self._recipe.mean, self._recipe.std)
