@@ -2,9 +2,11 @@
 
 import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 from rich.console import Console
 
@@ -12,8 +14,13 @@ from subspan.backbones import Network
 from subspan.cli.facts import version
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import named
+from subspan.cli.train_system import embeddings_for, train_system, trained_system
 from subspan.data import SPLITS, ImageSet, Split, SplitRecipe, parse_split, read_images
-from subspan.train.collect import Contents, collect
+from subspan.features import FeatureSet
+from subspan.systems.base import TrainedSystem
+from subspan.systems.training_features import TrainingFeatures
+from subspan.systems.training_run import Training
+from subspan.train.collect import Contents, collect, collect_training
 from subspan.train.device import find_device
 from subspan.train.extract import Extractor, Viewing
 from subspan.train.pack import Storage, feature_set
@@ -32,12 +39,30 @@ RunSizeOption = Annotated[
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N")]
 
 
-@with_flags(recipe=Recipe, runtime=Runtime)
+@with_flags(recipe=Recipe, runtime=Runtime, training=Training)
 def train_command(
-    data: DataOption,
-    split: Annotated[list[str], typer.Option("--split", help=f"{', '.join(SPLITS)}; several are trained at once")],
+    features: Annotated[
+        Path | None, typer.Argument(metavar="[FEATURES]", help="with --system: the feature file of the base classes")
+    ] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="images: zips or folders of classes, ...")] = None,
+    split: Annotated[
+        list[str] | None, typer.Option("--split", help=f"{', '.join(SPLITS)}; several are trained at once")
+    ] = None,
+    system: Annotated[
+        str | None,
+        typer.Option("--system", help="train the part of a system, NAME[:option=value,...], not a base session"),
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option("--run", help="with --system and --data: a finished run, for its real features")
+    ] = None,
+    embeddings: Annotated[
+        str | None, typer.Option("--embeddings", help="with --system: embeddings of the classes, as for bench")
+    ] = None,
     recipe_name: Annotated[str, typer.Option("--recipe", help=f"one of {', '.join(RECIPES)}")] = "paper",
-    out: Annotated[Path | None, typer.Option("--out", help="folder of the run; one subfolder each for several")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="folder of the run, one subfolder each for several; the file of a system's part"),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="of weights, order and augmentation")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the folder's checkpoint")] = False,
     lists: ListsOption = None,
@@ -50,11 +75,25 @@ def train_command(
     *,
     recipe: Values,
     runtime: Values,
+    training: Values,
 ) -> None:
-    """Train the base session of one or several splits.
+    """Train the base session of one or several splits, or the part of a system that is trained on the base classes.
 
     Example: subspan train --data mini-imagenet --split random:1 --recipe paper --out runs/random-1
+
+    Example: subspan train --system lwof features.safetensors --out lwof.safetensors
     """
+    if system is not None:
+        chosen_system, device = trained_system(system), find_device(Runtime(**runtime).device)
+        if out is None:
+            raise ValueError("the part of a system is written to a file; name it with --out FILE.safetensors")
+        make = _training_features(chosen_system, features, run, data, lists, embeddings, device)
+        train_system(chosen_system, training, seed, make, out, device, resume=resume)
+        return
+    if data is None or not split:
+        raise ValueError("a base session is trained on images; name them with --data and their split with --split")
+    if features is not None or run is not None or training:
+        raise ValueError("a feature file, --run and the settings of a system's part go with --system NAME")
     chosen = dataclasses.replace(find_recipe(recipe_name), **recipe)
     find_device(Runtime(**runtime).device)
     recipes = [_split_recipe(name, lists, validation) for name in split]
@@ -136,6 +175,38 @@ def pack_command(
     images, split = _open(run, data, lists, image_size)
     wanted = Contents(**contents, covariance=covariance)
     _pack(run, images, split, device, Viewing(**viewing), wanted, out, Storage(**storage))
+
+
+def _training_features(
+    system: TrainedSystem,
+    file: Path | None,
+    run: Path | None,
+    data: Path | None,
+    lists: Path | None,
+    embeddings: str | None,
+    device: torch.device,
+) -> Callable[[int, int], TrainingFeatures]:
+    """How to get training features, given the number of draws and the seed: real ones of a run, or draws."""
+    if (file is None) == (run is None):
+        raise ValueError(
+            "a system is trained on a feature file (draws) or on --run and --data (real features); name one"
+        )
+    if file is not None:
+        features = named(FeatureSet.load(file))
+        vectors = embeddings_for(system, features, embeddings)
+        return lambda draws, seed: TrainingFeatures.drawn(features, draws, seed, vectors)
+    assert run is not None
+    if data is None:
+        raise ValueError("the real features of a run need its images; name them with --data")
+    images, split = _open(run, data, lists, None)
+    network, settings = load_run(run)
+    extractor = _extractor(run, images, str(device), Viewing(), network, settings.recipe)
+    contents = Contents()
+    collected = collect(extractor, images, split, contents)
+    features = named(feature_set(collected, network, images, split, settings, contents))
+    vectors = embeddings_for(system, features, embeddings)
+    plain, turned = collect_training(extractor, images, split)
+    return lambda draws, seed: TrainingFeatures.real(features, plain, turned, vectors)
 
 
 def register(app: typer.Typer) -> None:

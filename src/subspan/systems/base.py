@@ -1,8 +1,17 @@
-"""What a system says of itself beyond what a method says: its reference, and how far its description was checked."""
+"""What a system says of itself beyond what a method says: its reference, how far its description was checked, and, for
+one that is trained on the base classes, how that is done and where the result is found."""
 
-from typing import ClassVar
+from abc import abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
 
-from ..methods import Method
+from torch import Tensor
+
+from ..methods import BaseSession, Method
+from ..methods.base import option
+from .trained_part import TrainedPart, TrainedPartError, find_part
+from .training_features import TrainingFeatures
+from .training_run import Training, TrainingRun
 
 MARKS = {
     "C": "read in the authors' released code or config",
@@ -20,3 +29,43 @@ class System(Method):
     marks: ClassVar[str]  # which MARKS hold, and for what
     uses_bias = False
     moves_old_rows = False
+
+
+@dataclass(frozen=True)
+class TrainedSystem(System):
+    """A system with a part that is trained once, on the base classes, before any session.
+
+    `subspan train --system NAME` calls `train_part` and writes what it gives with the system's options; the option
+    ``trained`` names that file, or a folder in which the one that belongs to the base rows at hand is found. Options
+    that were not set are those that the part was trained with.
+    """
+
+    training: ClassVar[Training]  # the published settings
+    trained: str = option("", "file of its trained part, or a folder of such, from: subspan train --system NAME")
+
+    @abstractmethod
+    def train_part(self, features: TrainingFeatures, run: TrainingRun) -> dict[str, Tensor]:
+        """Train on the base classes: the tensors that a session needs. Features are on the run's device."""
+
+    def part(self, base: BaseSession) -> TrainedPart:
+        """The trained part for these base rows; one sentence where there is none."""
+        if not self.trained:
+            raise TrainedPartError(
+                f"system '{self.name}' needs a trained part; make it with: subspan train --system {self.name} FEATURES "
+                f"--out FILE, and run {self.name}:trained=FILE"
+            )
+        chosen = {name: value for name, value in self.part_options().items() if value != _default(self, name)}
+        return find_part(self.trained, self.name, base.rows, chosen)
+
+    def part_options(self) -> dict[str, Any]:
+        """All options but the place of the part."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "trained"}
+
+    def as_trained(self, part: TrainedPart) -> Self:
+        """The same system with the options of its part."""
+        known = {f.name for f in fields(self)}
+        return replace(self, **{name: value for name, value in part.options.items() if name in known})
+
+
+def _default(system: TrainedSystem, name: str) -> Any:
+    return next(f.default for f in fields(system) if f.name == name)

@@ -96,6 +96,15 @@ def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Cont
     )
 
 
+def collect_training(extractor: Extractor, images: ImageSet, split: Split) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Features of the base training images by class, C0 arrays (n, d), and of these turned, C0 arrays (n, 3, d)."""
+    split.check_made_from(images)
+    rows = [split.base_train[images.labels[split.base_train] == c] for c in split.base_classes]
+    every, cuts = np.concatenate(rows), np.cumsum([len(part) for part in rows])[:-1]
+    turned = np.stack([extractor.turned(every, quarters) for quarters in (1, 2, 3)], axis=1)
+    return np.split(extractor.plain(every), cuts), np.split(turned, cuts)
+
+
 def within_class_covariance(by_class: list[NDArray[np.float64]], *, unit: bool = False) -> FloatArray:
     """Covariance (d, d) of features (n, d) around the means of their classes, pooled over the classes.
 

@@ -83,6 +83,14 @@ class Extractor:
         how = {"view": "plain"}
         return self._cached(rows, how, lambda: self._run(rows, self._show_plain))
 
+    def turned(self, rows: NDArray[np.int64], quarters: int) -> FloatArray:
+        """Features (n, d) of the images turned by so many quarters of a circle."""
+
+        def show(pixels: Tensor, chosen: Tensor) -> Tensor:
+            return self._show_plain(pixels, chosen).rot90(quarters, (2, 3))
+
+        return self._cached(rows, {"view": "turned", "quarters": quarters}, lambda: self._run(rows, show))
+
     def copies(self, rows: NDArray[np.int64], count: int, seed: int) -> FloatArray:
         """Features (n, count, d) of augmented copies: crop with padding and flip, no jitter; fixed by seed and row."""
         if count < 1:

@@ -1,0 +1,161 @@
+"""The trained part of a system in a file: tensors, and a header that says what they are and where they come from."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ..files import replacing
+from .training_features import Source
+
+FORMAT = 1
+HEADER = "subspan-trained-part"
+
+
+class TrainedPartError(ValueError):
+    """A trained part cannot be read, or is of another system or of other features; the message says which."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedPart:
+    """What training a system on the base classes has left."""
+
+    system: str
+    options: Mapping[str, Any]  # of the system, as it was trained
+    tensors: Mapping[str, Tensor]
+    width: int  # d
+    signature: tuple[float, ...]  # (C0,): of the base rows it belongs to
+    source: Source
+    about: Mapping[str, Any] = field(default_factory=dict)  # settings, seed, steps, seconds, device, commit, date
+    path: str = ""
+
+    def save(self, path: str | Path, precision: Literal["float16", "float32"] = "float16") -> Path:
+        """Write it as safetensors, in half precision unless asked otherwise."""
+        path = Path(path)
+        if path.suffix != ".safetensors":
+            raise TrainedPartError(f"a trained part is written as .safetensors; got '{path}'")
+        header = {"format": FORMAT, "system": self.system, "options": dict(self.options), "width": self.width}
+        header |= {"signature": self.signature, "source": self.source, "about": dict(self.about)}
+        tensors = {}
+        for name, tensor in self.tensors.items():
+            if not bool(torch.isfinite(tensor).all()):
+                raise TrainedPartError(f"the trained tensor '{name}' holds NaN or infinity; nothing was written")
+            tensors[name] = tensor.detach().cpu().to(getattr(torch, precision)).contiguous().clone()
+            if not bool(torch.isfinite(tensors[name]).all()):
+                raise TrainedPartError(f"float16 holds numbers up to 65504; '{name}' has {tensor.abs().max():g}")
+        with replacing(path) as file:
+            save_file(tensors, file, {HEADER: json.dumps(header)})
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> "TrainedPart":
+        """Read what :meth:`save` wrote; a file that has not changed is read once."""
+        path = Path(path)
+        try:
+            facts = path.stat()
+        except OSError:
+            raise TrainedPartError(f"there is no trained part '{path}'") from None
+        return _read(str(path), facts.st_mtime_ns, facts.st_size)
+
+    def belongs_to(self, rows: Tensor) -> bool:
+        """Whether these are the base rows (C0, d), or (C0, d + 1) with a bias, it was trained for."""
+        if rows.shape[0] != len(self.signature) or rows.shape[1] not in (self.width, self.width + 1):
+            return False
+        found, known = signature_of(rows[:, : self.width]), torch.tensor(self.signature, dtype=torch.float64)
+        return bool(torch.allclose(found, known, rtol=1e-3, atol=1e-4 * float(known.abs().max())))
+
+    def to(self, other: Tensor) -> dict[str, Tensor]:
+        """Its tensors on another tensor's device, in its type."""
+        return {name: tensor.to(other) for name, tensor in self.tensors.items()}
+
+
+def signature_of(rows: Tensor) -> Tensor:
+    """Numbers (C0,) by which rows (C0, d) are known again, whatever the rounding on the way: one product each.
+
+    >>> signature_of(torch.eye(2)).round(decimals=4)
+    tensor([ 0.5403, -0.4161], dtype=torch.float64)
+    """
+    waves = torch.cos(torch.arange(1, rows.shape[1] + 1, dtype=torch.float64))
+    return rows.detach().cpu().double() @ waves
+
+
+def find_part(place: str | Path, system: str, rows: Tensor, options: Mapping[str, Any]) -> TrainedPart:
+    """The part of a system that belongs to base rows (C0, d): a file, or the one in a folder.
+
+    ``options`` are what the part must have been trained with.
+    """
+    place = Path(place)
+    if not place.is_dir():
+        part = TrainedPart.load(place)
+        if part.system != system:
+            raise TrainedPartError(f"'{place}' is a trained part of system '{part.system}', not of '{system}'")
+        if not part.belongs_to(rows):
+            raise TrainedPartError(
+                f"'{place}' was trained for other features: its {len(part.signature)} base rows of width {part.width} "
+                f"are not these {len(rows)} of width {rows.shape[1]}"
+            )
+        for name, value in options.items():
+            if part.options.get(name) != value:
+                raise TrainedPartError(
+                    f"'{place}' was trained with {name}={part.options.get(name)}, asked for is {name}={value}"
+                )
+        return part
+    headers = [(path, _header(path)) for path in sorted(place.glob("*.safetensors"))]
+    found = []
+    for path, header in headers:
+        if header is None or header["system"] != system:
+            continue
+        if any(header["options"].get(name) != value for name, value in options.items()):
+            continue
+        part = TrainedPart.load(path)
+        if part.belongs_to(rows):
+            found.append(part)
+    if not found:
+        wanted = "".join(f", {name}={value}" for name, value in options.items())
+        raise TrainedPartError(f"'{place}' has no trained part of system '{system}'{wanted} for these features")
+    if len(found) > 1:
+        names = " and ".join(f"'{Path(part.path).name}'" for part in found[:2])
+        raise TrainedPartError(f"several trained parts in '{place}' fit, {names}; name the file")
+    return found[0]
+
+
+def _header(path: Path) -> dict[str, Any] | None:
+    """The header of a trained part; None for any other file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            text = (file.metadata() or {}).get(HEADER)
+    except (SafetensorError, OSError) as error:
+        raise TrainedPartError(f"'{path}' is no readable trained part: {error}") from error
+    if text is None:
+        return None
+    try:
+        header = json.loads(text)
+        if int(header["format"]) > FORMAT:
+            raise TrainedPartError(f"'{path}' has format {header['format']}; this version of Subspan reads {FORMAT}")
+        return {key: header[key] for key in ("system", "options", "width", "signature", "source", "about")}
+    except (json.JSONDecodeError, TypeError, KeyError) as error:
+        raise TrainedPartError(f"the header of '{path}' is damaged: {error!r}") from error
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, modified: int, size: int) -> TrainedPart:
+    header = _header(Path(path))
+    if header is None:
+        raise TrainedPartError(f"'{path}' is a safetensors file but no trained part of a system")
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except (SafetensorError, OSError) as error:
+        raise TrainedPartError(f"'{path}' is no readable trained part: {error}") from error
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise TrainedPartError(f"the tensor '{name}' of '{path}' holds NaN or infinity")
+    header["signature"] = tuple(header["signature"])
+    return TrainedPart(**header, tensors=tensors, path=path)
