@@ -27,6 +27,7 @@ class System(Method):
     kind = "system"
     reference: ClassVar[str]
     marks: ClassVar[str]  # which MARKS hold, and for what
+    uses_memory: ClassVar[bool] = False  # stored examples change what it learns
     uses_bias = False
     moves_old_rows = False
 
