@@ -60,15 +60,24 @@ class HeResNet(nn.Module):
             inputs = outputs
         self.feature_dim = inputs
 
+    def stages(self) -> list[nn.Module]:
+        """The four stages, each a sequence of units."""
+        return [self.get_submodule(f"layer{stage}") for stage in range(1, len(CHANNELS) + 1)]
+
+    def stem_part(self) -> nn.Sequential:
+        """What comes before the stages, images (n, 3, h, w) to maps, with the network's own weights."""
+        pool = [nn.MaxPool2d(3, stride=2, padding=1)] if self.stem == "standard" else []
+        return nn.Sequential(self.conv1, self.bn1, nn.ReLU(), *pool)
+
     def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
         """(n, 3, h, w) to (n, d)."""
         x = functional.relu(self.bn1(self.conv1(images)))
         if self.stem == "standard":
             x = functional.max_pool2d(x, 3, stride=2, padding=1)
-        for stage in range(1, len(CHANNELS) + 1):
-            x = self.get_submodule(f"layer{stage}")(x)
+        for number, stage in enumerate(self.stages()):
+            x = stage(x)
             if mixing is not None:
-                x = mixing.after(stage - 1, x)
+                x = mixing.after(number, x)
         return x.mean((2, 3))
 
 

@@ -94,14 +94,18 @@ class TianResNet(nn.Module):
             self.add_module(f"layer{stage}", layer)
         self.feature_dim = inputs
 
+    def stages(self) -> list[nn.Module]:
+        """The four stages, each a list of blocks."""
+        return [self.get_submodule(f"layer{stage}") for stage in range(1, len(CHANNELS) + 1)]
+
     def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
         """(n, 3, h, w) to (n, d)."""
         x = images
-        for stage in range(1, len(CHANNELS) + 1):
-            for block in self.get_submodule(f"layer{stage}").children():
+        for number, stage in enumerate(self.stages()):
+            for block in stage.children():
                 x = block(x, self.clock)
             if mixing is not None:
-                x = mixing.after(stage - 1, x)
+                x = mixing.after(number, x)
         return x.mean((2, 3))
 
 

@@ -1,0 +1,63 @@
+"""A residual network in two parts: what stays as it is, and a tail that something may train further.
+
+Maps of images between the two are computed once; one after the other the parts are the whole network, bit for bit in
+evaluation mode.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+from torch import Tensor, nn
+
+from subspan.backbones.drop import Clock
+from subspan.backbones.he import HeResNet
+from subspan.backbones.tian import TianResNet
+
+Where = Literal["stage", "unit"]
+
+
+class Trunk(nn.Module):
+    """Images (n, 3, h, w) to the maps (n, c, h', w') before the cut: a stem, if the network has one, and units."""
+
+    def __init__(self, stem: nn.Module | None, units: Iterable[nn.Module], clock: Clock | None) -> None:
+        super().__init__()
+        self.stem, self.units, self.clock = stem, nn.ModuleList(units), clock
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(n, 3, h, w) to (n, c, h', w')."""
+        x = images if self.stem is None else self.stem(images)
+        return _through(self.units, x, self.clock)
+
+
+class Tail(nn.Module):
+    """Maps (n, c, h, w) before the cut to features (n, d)."""
+
+    def __init__(self, units: Iterable[nn.Module], clock: Clock | None) -> None:
+        super().__init__()
+        self.units, self.clock = nn.ModuleList(units), clock
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """(n, c, h, w) to (n, d)."""
+        return _through(self.units, maps, self.clock).mean((2, 3))
+
+
+def cut(backbone: nn.Module, where: Where) -> tuple[Trunk, Tail]:
+    """Both parts of a residual network, with its own weights: the tail is its last stage, or only its last unit."""
+    if where not in get_args(Where):
+        raise ValueError(f"a network is cut before its last {' or '.join(get_args(Where))}, got {where!r}")
+    if not isinstance(backbone, TianResNet | HeResNet):
+        raise ValueError(
+            f"only the residual networks of Tian et al. and of He et al. are cut, got a {type(backbone).__name__}"
+        )
+    stem, clock = (None, backbone.clock) if isinstance(backbone, TianResNet) else (backbone.stem_part(), None)
+    stages = [list(stage.children()) for stage in backbone.stages()]
+    tail = stages[-1] if where == "stage" else stages[-1][-1:]
+    units = [unit for stage in stages for unit in stage]
+    mode = backbone.training
+    return Trunk(stem, units[: len(units) - len(tail)], clock).train(mode), Tail(tail, clock).train(mode)
+
+
+def _through(units: nn.ModuleList, x: Tensor, clock: Clock | None) -> Tensor:
+    for unit in units:
+        x = unit(x) if clock is None else unit(x, clock)
+    return x
