@@ -55,8 +55,22 @@ class Collected:
     base_covariance: FloatArray | None = None  # (d, d); of unit features where the head is a cosine
 
 
-def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Contents) -> Collected:
-    """Compute the features of a split's images."""
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Images of one split by purpose, as rows of its image set."""
+
+    base_train: list[IntArray]  # C0 arrays: all training images
+    base_test: list[IntArray]  # C0 arrays
+    base_memory: IntArray  # (C0,): the place of one image among the training images of its class
+    novel_test: list[IntArray]  # C1 arrays
+    novel_support: IntArray  # (C1, images)
+    copies_seed: int  # of the augmented copies of the support
+    base_classes: tuple[int, ...]
+    novel_classes: tuple[int, ...]
+
+
+def choose(images: ImageSet, split: Split, contents: Contents) -> Chosen:
+    """Which images of a split become features."""
     split.check_made_from(images)
     development = contents.novel == "development"
     novel = split.development_classes if development else split.novel_classes
@@ -68,30 +82,38 @@ def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Cont
     short = [images.class_keys[c] for c, pool in zip(novel, pools, strict=True) if len(pool) < support_images]
     if short:
         raise ValueError(f"{support_images} support images a class were asked for, class {short[0]!r} has fewer")
-
-    base_rows = [split.base_train[images.labels[split.base_train] == c] for c in split.base_classes]
-    train = extractor.plain(np.concatenate(base_rows))
-    cuts = np.cumsum([len(rows) for rows in base_rows])[:-1]
-    by_class = np.split(train.astype(np.float64), cuts)
-    means = np.stack([part.mean(0) for part in by_class])
+    base_train = training_rows(images, split)
     generator = np.random.default_rng(derive_seed(contents.draw_seed, "memory"))
-    memory = np.stack([part[generator.integers(len(part))] for part in by_class])
-
-    small = 2 * train.shape[1] ** 2 <= _COVARIANCE_BYTES
-    wanted = small if contents.covariance is None else contents.covariance
-
-    support = np.stack([pool[:support_images] for pool in pools])  # (C1, images)
-    copies = extractor.copies(support.reshape(-1), contents.copies, derive_seed(contents.draw_seed, "copies"))
-    novel_rows = [test if novel_count == 0 else test[:novel_count] for test in _shuffled(tests, contents.draw_seed)]
-    return Collected(
-        base_mean=means.astype(np.float32),
-        base_count=np.array([len(rows) for rows in base_rows]),
-        base_test=_per_class(extractor, balanced_rows(images, split, base_count, contents.draw_seed)),
-        base_memory=memory.astype(np.float32),
-        novel_test=_per_class(extractor, novel_rows),
-        novel_support=copies.reshape(*support.shape, contents.copies, -1),
+    return Chosen(
+        base_train=base_train,
+        base_test=balanced_rows(images, split, base_count, contents.draw_seed),
+        base_memory=np.array([generator.integers(len(rows)) for rows in base_train]),
+        novel_test=[test if novel_count == 0 else test[:novel_count] for test in _shuffled(tests, contents.draw_seed)],
+        novel_support=np.stack([pool[:support_images] for pool in pools]),
+        copies_seed=derive_seed(contents.draw_seed, "copies"),
         base_classes=split.base_classes,
         novel_classes=novel,
+    )
+
+
+def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Contents) -> Collected:
+    """Compute the features of a split's images."""
+    chosen = choose(images, split, contents)
+    train = _per_class(extractor, chosen.base_train)
+    by_class = [part.astype(np.float64) for part in train]
+    small = 2 * train[0].shape[1] ** 2 <= _COVARIANCE_BYTES
+    wanted = small if contents.covariance is None else contents.covariance
+    support = chosen.novel_support
+    copies = extractor.copies(support.reshape(-1), contents.copies, chosen.copies_seed)
+    return Collected(
+        base_mean=np.stack([part.mean(0) for part in by_class]).astype(np.float32),
+        base_count=np.array([len(rows) for rows in chosen.base_train]),
+        base_test=_per_class(extractor, chosen.base_test),
+        base_memory=np.stack([part[place] for part, place in zip(train, chosen.base_memory, strict=True)]),
+        novel_test=_per_class(extractor, chosen.novel_test),
+        novel_support=copies.reshape(*support.shape, contents.copies, -1),
+        base_classes=chosen.base_classes,
+        novel_classes=chosen.novel_classes,
         base_covariance=within_class_covariance(by_class, unit=extractor.cosine) if wanted else None,
     )
 
@@ -99,10 +121,15 @@ def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Cont
 def collect_training(extractor: Extractor, images: ImageSet, split: Split) -> tuple[list[FloatArray], list[FloatArray]]:
     """Features of the base training images by class, C0 arrays (n, d), and of these turned, C0 arrays (n, 3, d)."""
     split.check_made_from(images)
-    rows = [split.base_train[images.labels[split.base_train] == c] for c in split.base_classes]
+    rows = training_rows(images, split)
     every, cuts = np.concatenate(rows), np.cumsum([len(part) for part in rows])[:-1]
     turned = np.stack([extractor.turned(every, quarters) for quarters in (1, 2, 3)], axis=1)
     return np.split(extractor.plain(every), cuts), np.split(turned, cuts)
+
+
+def training_rows(images: ImageSet, split: Split) -> list[IntArray]:
+    """Base training images per class, C0 arrays."""
+    return [split.base_train[images.labels[split.base_train] == c] for c in split.base_classes]
 
 
 def within_class_covariance(by_class: list[NDArray[np.float64]], *, unit: bool = False) -> FloatArray:
