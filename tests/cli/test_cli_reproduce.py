@@ -68,7 +68,8 @@ def written(subspan, folder, tmp_path_factory):
         readouterr = staticmethod(lambda: type("Captured", (), {"out": "", "err": ""}))
 
     out = tmp_path_factory.mktemp("out")
-    status, _, _ = subspan(NoCapture, "--features", folder, "--report", out, "--markdown", out / "R.md")
+    options = ("--systems", "ncm,fecam,lwof", "--report", out, "--markdown", out / "R.md")
+    status, _, _ = subspan(NoCapture, "--features", folder, *options)
     assert status == 0
     return out
 
@@ -87,7 +88,7 @@ def test_every_table_is_there_in_every_form(written):
             assert (written / f"{name}.{ending}").stat().st_size > 0
     page = (written / "report.html").read_text()
     assert all(f'<h2 id="{name}">' in page for name in names.split())
-    assert page.count('<img src="data:image/png;base64,') == 4  # curves, heat maps, two weight spaces
+    assert page.count('<img src="data:image/png;base64,') == 5  # curves, heat maps, two weight spaces, costs of systems
     assert "Means over 2 of 10 splits: random-1, random-4." in page
 
 
@@ -129,6 +130,25 @@ def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):
     assert "Calibrated" not in (written / "main.md").read_text(), "a row of other splits is no row of this table"
     text = (written / "R.md").read_text()
     assert "Calibrated prototypes: paper-random-4.safetensors without what the method needs (base_covariance)." in text
+
+
+def test_systems_run_where_they_can(written, folder):
+    random, fixed = (rows_of(written / f"systems-{where}-paper.csv") for where in ("random", "fixed"))
+    assert {name for name, _ in random} == {"ncm", "fecam", "subspace", "prototype"}
+    assert {name for name, _ in fixed} == {"ncm", "fecam", "subspace", "prototype", "calibrated"}
+    features = FeatureSet.load(folder / "paper-fixed.safetensors")
+    unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (features.base_test, features.base_mean)]
+    accuracy = 100 * ((unit[0] @ unit[1].T).argmax(1) == features.base_test_labels).mean()
+    assert float(fixed["ncm", "-M"]["session_0"]) == pytest.approx(accuracy)
+    text = (written / "R.md").read_text()
+    assert "System fecam on random-4: method 'fecam' needs the array 'base_covariance'" in text
+    assert "System lwof on random-1, random-4: " in text
+
+
+def test_an_unknown_system_is_named(subspan, folder, capsys):
+    status, _, errors = subspan(capsys, "--features", folder, "--systems", "ncm,nobody")
+    assert status == 2
+    assert "there is no system 'nobody'; --systems takes all or some of " in errors
 
 
 def test_the_document_says_what_is_missing(written):

@@ -17,6 +17,14 @@ from subspan.cli.bench import session_progress
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, named
+from subspan.cli.reproduce_systems import (
+    PARTS,
+    PartsOption,
+    SystemsOption,
+    SystemsPart,
+    chosen_systems,
+    multi_session_part,
+)
 from subspan.features import FeatureFileError, FeatureSet
 from subspan.files import replacing
 from subspan.methods import spec_of
@@ -24,7 +32,7 @@ from subspan.protocols.config import Config
 from subspan.protocols.fan_out import Placement
 from subspan.protocols.inputs import missing_for
 from subspan.protocols.multi_session import MultiSession
-from subspan.protocols.multi_session_runs import Job, run_jobs
+from subspan.protocols.multi_session_runs import Job, Split, run_jobs
 from subspan.protocols.results import MethodResult
 from subspan.report.beyond import beyond_table
 from subspan.report.figures import ReportFigure, curve_figures, heatmap_figures, weight_space_figures
@@ -64,6 +72,8 @@ Examples:
     subspan reproduce multi-session --report report
 
     subspan reproduce multi-session --features my-features --markdown REPRODUCIBILITY.md
+
+    subspan reproduce multi-session --systems all --report report
 """
 
 _NAME = re.compile(r"(?P<recipe>.+)-(?:random-(?P<seed>\d+)|(?P<fixed>fixed))")
@@ -100,10 +110,13 @@ def multi_session(
     markdown: Annotated[Path | None, typer.Option(help="Write all tables as one markdown file.")] = None,
     config: Annotated[str | None, typer.Option(help="Settings of methods, as `subspan sweep` writes them.")] = None,
     recipe: Annotated[str, typer.Option(help="Whose random splits to take: the first part of the name.")] = "paper",
+    systems: SystemsOption = None,
+    parts: PartsOption = None,
     *,
     placement: Values,
 ) -> None:
     place = Placement(**placement)
+    wanted = chosen_systems(systems) if systems else []
     folder = find_folder(features, Path.cwd())
     inventory = take_inventory(folder)
     seeds = sorted(inventory.random.get(recipe, {}))
@@ -137,6 +150,16 @@ def multi_session(
         titles = " and ".join(BEYOND.values())
         missing.append(f"{titles}: {', '.join(lacking)} without what the method needs (base_covariance).")
     far = differences_table(tables)
+    extra = SystemsPart()
+    if wanted:
+        on_splits = {f"random-{seed}": one for seed, one in zip(seeds, _with_embeddings(splits), strict=True)}
+        fixed = {name: load_split(path, "fixed") for name, path in inventory.fixed.items()}
+        pairs = zip(fixed, _with_embeddings(list(fixed.values())), strict=True)
+        runs = [(recipe, RANDOM, on_splits, whole)]
+        runs += [(name, FIXED, {"fixed": pair}, on_fixed[name]) for name, pair in pairs]
+        extra = multi_session_part(wanted, runs, parts or folder.parent / PARTS, console, place)
+        tables += extra.tables
+        missing += extra.missing
     facts = {
         **run_facts(RANDOM, place.device, time.perf_counter() - began),
         "cores": cores(),
@@ -152,7 +175,7 @@ def multi_session(
         Console(width=max(120, Console().width)).print(to_console(one.table))
     typer.echo(far.table.notes[0])
     if report is not None:
-        figures = _figures(results, in_detail, seeds)
+        figures = [*_figures(results, in_detail, seeds), *extra.figures]
         title = "Subspan: the paper's multi-session experiments"
         findings = [splits_sentence(seeds), far.table.notes[0], *missing]
         page = write_page(report, title=title, findings=findings, tables=[*tables, far], figures=figures, facts=facts)
@@ -255,7 +278,7 @@ def _run_all(
 
     Methods of our own run on the splits, numbered last, whose files have what they need.
     """
-    pairs = list(zip(splits, find_all_embeddings(splits, None), strict=True))
+    pairs = _with_embeddings(splits)
     everything = tuple(range(len(pairs)))
     both = [(method, memory) for memory in (False, True) for method in METHODS]
     alone = [(method, False) for method in (*ABLATION, *TUNED) if method not in METHODS]
@@ -267,7 +290,7 @@ def _run_all(
     # Heat maps show the classes of one split; results over several have no common confusion.
     detail = [Job(config.method(method), False, (0,)) for method in ("finetune", "subspace")] if len(pairs) > 1 else []
     fixed = {recipe: load_split(path, "fixed") for recipe, path in inventory.fixed.items()}
-    fixed_pairs = list(zip(fixed.values(), find_all_embeddings(list(fixed.values()), None), strict=True))
+    fixed_pairs = _with_embeddings(list(fixed.values()))
     on_file = [
         (number, method, memory)
         for number, pair in enumerate(fixed_pairs)
@@ -294,6 +317,10 @@ def _run_all(
         by_recipe[list(fixed)[number]].append(dataclasses.replace(one, method=method))
     in_detail = on_random[len(jobs) :] or on_random
     return on_random[: len(jobs)], in_detail, by_recipe, beyond
+
+
+def _with_embeddings(files: list[FeatureSet]) -> list[Split]:
+    return list(zip(files, find_all_embeddings(files, None), strict=True))
 
 
 def _figures(

@@ -21,6 +21,7 @@ class PublishedRow:
     accuracy: tuple[float, ...]
     source: str  # a key of Published.sources
     method: str | None = None  # ours of the same name, with options; None for a row only quoted
+    system: str = ""  # ours of the same system
     memory: bool | None = None  # the paper's setting: one example per earlier class is kept, or none
     stored: str = ""  # what a later system keeps, where it keeps something
     network: str = ""

@@ -127,7 +127,7 @@ def networks_table(trained: Sequence[TrainedNetwork], published: Published) -> R
         "Seeds number random splits on both sides, but the paper's splits are other draws of classes than ours. The "
         "paper gives no test accuracy by seed; its mean over ten splits is "
         f"{published.without_memory.rows[-1].accuracy[0]:.2f}.",
-        _source_note(published, {network.source for network in published.networks}),
+        source_note(published, {network.source for network in published.networks}),
     )
     return ReportTable(
         "networks", heading, Table(("network", "accuracy (%)"), tuple(columns), tuple(rows), heading, notes)
@@ -136,23 +136,23 @@ def networks_table(trained: Sequence[TrainedNetwork], published: Published) -> R
 
 def fixed_split_table(results: Mapping[str, Sequence[MethodResult]], published: Published) -> ReportTable:
     """Ours on the fixed split, by recipe of the base session, below published rows of later systems."""
-    measures = _measures()
+    measures = session_measures()
     columns = tuple(measure.column for measure in measures)
     rows = [
-        Row((row.model, row.network, row.stored, row.source), _cells(_published_line(row, measures)), PUBLISHED)
+        Row((row.model, row.network, row.stored, row.source), published_cells(row, measures), PUBLISHED)
         for row in published.fixed_split.rows
     ]
     for recipe, members in results.items():
         for result in sorted(members, key=lambda result: result.memory):
             headings = (_title(result.method), f"recipe {recipe}", "1 image a class" if result.memory else "no", OURS)
-            rows.append(Row(headings, _cells(_our_line(result, measures)), f"{recipe}, {result.memory}"))
+            rows.append(Row(headings, our_cells(result, measures), f"{recipe}, {result.memory}"))
     heading = "Another protocol: the fixed split"
     notes = (
         "Not comparable with the tables above: one fixed class order and listed support images (Tao et al. 2020), all "
         "100 test images of every class seen. One run each: no interval.",
         "Published systems train their own networks from scratch; none was run by us. Only first, last and mean are "
         "known of some. Memory is left blank where we do not know of any.",
-        _source_note(published, {row.source for row in published.fixed_split.rows}),
+        source_note(published, {row.source for row in published.fixed_split.rows}),
         *_run_notes([result for members in results.values() for result in members]),
     )
     headings = ("system", "network", "memory", "source")
@@ -252,9 +252,9 @@ def _session_table(
     published: Published,
 ) -> Table:
     """Sessions 0 to 8 and what they add up to, under one memory setting."""
-    measures = _measures()
+    measures = session_measures()
     columns = tuple(measure.column for measure in measures)
-    rows = [Row((_quoted_name(row), QUOTED), _cells(_published_line(row, measures)), QUOTED) for row in theirs.quoted]
+    rows = [Row((_quoted_name(row), QUOTED), published_cells(row, measures), QUOTED) for row in theirs.quoted]
     for method in methods:
         row = theirs.of(method, memory)
         ours = _our_line(_find(results, method, memory), measures)
@@ -280,7 +280,8 @@ def _compared(
     yield Row((name, SCALED), tuple(replace(c, mark=MARK) if f else c for c, f in zip(cells, far, strict=True)), name)
 
 
-def _measures() -> list[Measure]:
+def session_measures() -> list[Measure]:
+    """What the tables over all sessions show of a result."""
     totals = {measure.column.key: measure for measure in TOTAL_MEASURES}
     return [*(session_measure(session) for session in range(SESSION_COUNT)), *(totals[key] for key in _TOTALS)]
 
@@ -290,6 +291,16 @@ def _our_line(result: MethodResult, measures: Sequence[Measure]) -> _Line:
     pairs = [mean_and_half_width(result, measure.samples(result, summary)) for measure in measures]
     mean, half_width = zip(*pairs, strict=True)
     return _Line(np.array(mean, dtype=np.float64), np.array(half_width, dtype=np.float64))
+
+
+def our_cells(result: MethodResult, measures: Sequence[Measure]) -> tuple[Cell, ...]:
+    """One line of ours."""
+    return _cells(_our_line(result, measures))
+
+
+def published_cells(row: PublishedRow, measures: Sequence[Measure]) -> tuple[Cell, ...]:
+    """One published line."""
+    return _cells(_published_line(row, measures))
 
 
 def _published_line(row: PublishedRow, measures: Sequence[Measure]) -> _Line:
@@ -350,7 +361,8 @@ def _quoted_note(table: PublishedTable, published: Published) -> str:
     return f"'{QUOTED}': other systems as the paper quotes them, with their own networks; not run by us.{star}"
 
 
-def _source_note(published: Published, marks: set[str]) -> str:
+def source_note(published: Published, marks: set[str]) -> str:
+    """What the source marks of quoted rows mean."""
     return (
         "Sources: "
         + "; ".join(f"{mark}: {published.sources[mark]}" for mark in published.sources if mark in marks)

@@ -1,31 +1,16 @@
 """The rows of a head and the targets of its novel ones on two principal components: the paper's PCA figures."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from subspan.plane import FloatArray, principal_plane
 from subspan.protocols.results import WeightSpace
-from subspan.report.label_placement import Frame, place_labels
+from subspan.report.labels import Label, draw_labels
 from subspan.report.style import BLACK, GREEN, new_figure, plain_axes
 
 RED = "#C8102E"  # novel classes are red in the paper; they are triangles too, for eyes that do not tell red from black
 BASE_NEIGHBOURS = 2  # base rows labelled for each novel row and each target
-
-
-@dataclass(frozen=True)
-class _Label:
-    text: str
-    anchor: FloatArray  # (2,), in data coordinates
-    color: str
-    size: float
-    reach: float  # in points
-    style: str = "normal"
 
 
 def weight_space_figure(space: WeightSpace, title: str = "") -> Figure:
@@ -50,13 +35,13 @@ def weight_space_figure(space: WeightSpace, title: str = "") -> Figure:
     axes.margins(0.08)
     axes.legend(handles=_legend(space.moving), loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=4, frameon=False)
     ties = np.stack([novel, targets], axis=1)  # (C1, 2, 2)
-    _draw_labels(figure, axes, _labels(space, base, novel, targets), np.concatenate([base, novel, targets]), ties)
+    draw_labels(figure, axes, _labels(space, base, novel, targets), np.concatenate([base, novel, targets]), ties)
     return figure
 
 
-def _labels(space: WeightSpace, base: FloatArray, novel: FloatArray, targets: FloatArray) -> list[_Label]:
+def _labels(space: WeightSpace, base: FloatArray, novel: FloatArray, targets: FloatArray) -> list[Label]:
     """In order of importance: novel classes, their targets, then the base classes nearest to either."""
-    wanted = [_Label(n, p, RED, 9.5, 90) for n, p in zip(space.novel_names, novel, strict=True)]
+    wanted = [Label(n, p, RED, 9.5, 90) for n, p in zip(space.novel_names, novel, strict=True)]
     near: dict[int, float] = {}
     for point in np.concatenate([targets, novel]):
         distances = np.linalg.norm(base - point, axis=1)
@@ -64,57 +49,12 @@ def _labels(space: WeightSpace, base: FloatArray, novel: FloatArray, targets: Fl
             near[int(number)] = min(near.get(int(number), np.inf), float(distances[number]))
     apart = 0.03 * np.ptp(np.concatenate([base, novel]), axis=0).max()  # a target on its row needs no name of its own
     targeted = [
-        _Label(name, target, GREEN, 7.5, 24, "italic")
+        Label(name, target, GREEN, 7.5, 24, "italic")
         for name, row, target in zip(space.novel_names, novel, targets, strict=True)
         if np.linalg.norm(target - row) > apart
     ]
     closest = sorted(near, key=lambda number: near[number])
-    return wanted + targeted + [_Label(space.base_names[i], base[i], BLACK, 8, 20) for i in closest]
-
-
-def _draw_labels(figure: Figure, axes: Axes, labels: list[_Label], points: FloatArray, ties: FloatArray) -> None:
-    """Fix the layout, measure every label with the renderer, place them, and draw those that found a place."""
-    canvas = figure.canvas
-    assert isinstance(canvas, FigureCanvasAgg)
-    canvas.draw()
-    figure.set_layout_engine("none")
-    pixels = figure.dpi / 72
-    drawn = [axes.text(0, 0, label.text, **_font(label)) for label in labels]
-    extents = [text.get_window_extent(canvas.get_renderer()) for text in drawn]
-    sizes = np.array([[extent.width, extent.height] for extent in extents]).reshape(-1, 2)
-    anchors = axes.transData.transform(np.array([label.anchor for label in labels]).reshape(-1, 2))
-    inside = axes.get_window_extent()
-    corners = place_labels(
-        anchors,
-        sizes,
-        Frame(inside.x0, inside.y0, inside.x1, inside.y1),
-        points=axes.transData.transform(points),
-        reach=np.array([label.reach for label in labels]) * pixels,
-        segments=axes.transData.transform(ties.reshape(-1, 2)).reshape(-1, 2, 2),
-        clearance=3 * pixels,
-    )
-    to_data = axes.transData.inverted()
-    for label, text, anchor, size, corner in zip(labels, drawn, anchors, sizes, corners, strict=True):
-        if np.isnan(corner).any():
-            text.remove()
-            continue
-        left, bottom = to_data.transform(corner)
-        text.set_position((float(left), float(bottom)))
-        end = np.clip(anchor, corner, corner + size)
-        if np.linalg.norm(end - anchor) > 8 * pixels:
-            line = to_data.transform(np.stack([anchor, end]))
-            axes.plot(*line.T, color=label.color, linewidth=0.5, alpha=0.7, zorder=2)
-
-
-def _font(label: _Label) -> dict[str, Any]:
-    return {
-        "fontsize": label.size,
-        "color": label.color,
-        "style": label.style,
-        "ha": "left",
-        "va": "bottom",
-        "zorder": 7,
-    }
+    return wanted + targeted + [Label(space.base_names[i], base[i], BLACK, 8, 20) for i in closest]
 
 
 def _legend(moving: bool) -> list[Line2D]:

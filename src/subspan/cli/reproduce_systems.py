@@ -1,0 +1,165 @@
+"""The systems of ``subspan reproduce --systems``: which there are, what each lacks, and their runs over the splits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+
+from subspan.cli.bench import session_progress
+from subspan.features import FeatureSet
+from subspan.methods import BaseSession
+from subspan.methods.registry import create_method
+from subspan.protocols.fan_out import Placement, Tick
+from subspan.protocols.inputs import missing_for
+from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.multi_session_runs import Job, Split, run_jobs
+from subspan.protocols.results import MethodResult
+from subspan.report.figures import ReportFigure
+from subspan.report.html import ReportTable
+from subspan.report.published import published
+from subspan.report.systems import SystemRun, cost_picture, systems_table
+from subspan.systems import System, list_systems
+from subspan.systems.base import TrainedSystem
+from subspan.systems.trained_part import TrainedPart, TrainedPartError
+
+EVERY = "all"
+PARTS = "systems"  # folder of trained parts, beside the one of feature files
+BESIDE = ("subspace", "prototype", "calibrated")  # methods that stand in the tables of systems
+
+SystemsOption = Annotated[
+    str | None, typer.Option(help=f"Also published systems, side by side: {EVERY}, or names with commas.")
+]
+PartsOption = Annotated[
+    Path | None,
+    typer.Option(help=f"Folder of trained parts of systems; default '{PARTS}' beside the feature files."),
+]
+
+
+@dataclass(frozen=True)
+class SystemsPart:
+    """What systems add to a report."""
+
+    tables: list[ReportTable] = field(default_factory=list)
+    figures: list[ReportFigure] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)  # a sentence for each run that was left out
+
+
+def multi_session_part(
+    names: Sequence[str],
+    runs: Sequence[tuple[str, MultiSession, Mapping[str, Split], Sequence[MethodResult]]],
+    parts: Path,
+    console: Console,
+    place: Placement,
+) -> SystemsPart:
+    """One table for each of ``runs``: recipe, protocol, splits by name, results of methods to stand beside."""
+    made = SystemsPart()
+    for recipe, protocol, splits, methods in runs:
+        found = [SystemRun(one.method, one, "") for one in methods if one.method in BESIDE and not one.memory]
+        with session_progress(console) as bar:
+            task = bar.add_task("sessions of systems", total=None)
+            ran, left_out = run_systems(names, protocol, splits, parts, place, lambda t=task: bar.advance(t))
+        fixed = protocol.draws == 0
+        quoted = published().fixed_split if fixed else published().without_memory
+        rows = [row for row in (*quoted.rows, *(() if fixed else published().with_memory.rows)) if row.system]
+        notes = (
+            f"Base sessions by recipe '{recipe}'. Splits: {', '.join(splits)}; a system is averaged over those it "
+            "can run on.",
+        )
+        made.tables.append(systems_table([*found, *ran], rows, published(), fixed=fixed, recipe=recipe, notes=notes))
+        made.missing.extend(left_out)
+        if not fixed:
+            made.figures.append(cost_picture([*found, *ran]))
+    return made
+
+
+def chosen_systems(text: str) -> list[str]:
+    """The names in ``all`` or ``name,name``."""
+    known = list_systems()
+    names = known if text == EVERY else [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"there is no system '{name}'; --systems takes {EVERY} or some of {', '.join(known)}")
+    if not names:
+        raise ValueError(f"--systems names no system; it takes {EVERY} or some of {', '.join(known)}")
+    return names
+
+
+def create_system(name: str, parts: Path) -> System:
+    """A system with its published options; its trained part, where it has one, is looked for in a folder."""
+    system = create_method(name)
+    assert isinstance(system, System)
+    return replace(system, trained=str(parts)) if isinstance(system, TrainedSystem) else system
+
+
+def part_of(system: System, features: FeatureSet) -> TrainedPart | None:
+    """The trained part of a system for a feature file; None for a system without."""
+    if not isinstance(system, TrainedSystem):
+        return None
+    rows = torch.tensor(features.for_linear_scores().base_weight, dtype=torch.float32)
+    return system.part(BaseSession(rows))
+
+
+def lacking(system: System, split: Split) -> str:
+    """What keeps a system from running on a feature file, as a phrase; empty if nothing does."""
+    features, embeddings = split
+    absent = missing_for(features, system, system.uses_memory, embeddings)
+    if absent:
+        return absent
+    try:
+        part_of(system, features)
+    except TrainedPartError as error:
+        return str(error)
+    return ""
+
+
+def run_systems(
+    names: Sequence[str],
+    protocol: MultiSession,
+    splits: Mapping[str, Split],
+    parts: Path,
+    place: Placement,
+    on_session: Tick,
+) -> tuple[list[SystemRun], list[str]]:
+    """Every system on the splits (by name) that have what it needs, and a sentence for each that was left out."""
+    pairs = list(splits.values())
+    jobs, named, left_out = [], [], []
+    for name in names:
+        system = create_system(name, parts)
+        reasons = {title: lacking(system, split) for title, split in splits.items()}
+        usable = tuple(number for number, reason in enumerate(reasons.values()) if not reason)
+        for reason in dict.fromkeys(filter(None, reasons.values())):
+            where = ", ".join(title for title, said in reasons.items() if said == reason)
+            left_out.append(f"System {name} on {where}: {reason}.")
+        for memory in (False, True) if system.uses_memory else (False,):
+            if usable:
+                jobs.append(Job(system, memory, usable))
+                named.append(name)
+    results = run_jobs(protocol, pairs, jobs, place, on_session=on_session) if jobs else []
+    runs = []
+    for name, job, result in zip(named, jobs, results, strict=True):
+        assert isinstance(job.method, System)
+        found = [part_of(job.method, pairs[number][0]) for number in job.splits]
+        runs.append(
+            SystemRun(
+                name,
+                replace(result, method=name),
+                job.method.marks,
+                minutes=sum(_seconds(part) for part in found) / len(found) / 60,
+                trained_on=_trained_on(found),
+            )
+        )
+    return runs, left_out
+
+
+def _seconds(part: TrainedPart | None) -> float:
+    return 0.0 if part is None else float(part.about.get("seconds", 0.0))
+
+
+def _trained_on(parts: Sequence[TrainedPart | None]) -> str:
+    """Where the parts come from, in words; empty without parts."""
+    said = {f"{part.source} features on {part.about.get('device', 'an unknown device')}" for part in parts if part}
+    return " and ".join(sorted(said))
