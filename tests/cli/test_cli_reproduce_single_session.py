@@ -53,7 +53,8 @@ def test_both_halves_in_every_form(reproduce, tmp_path):
     for seed, split in enumerate(("ravi", "tiered")):
         write_half(tmp_path, split, seed)
     out = tmp_path / "out"
-    status, output, _ = reproduce("--features", tmp_path, "--report", out, "--markdown", out / "R.md")
+    options = ("--systems", "teen,lwof", "--report", out, "--markdown", out / "R.md")
+    status, output, _ = reproduce("--features", tmp_path, *options)
     assert status == 0
     assert "A model that is always wrong has the best Delta, 0" in " ".join(output.split())
     names = [f"single-session-{half}{what}" for half in ("mini", "tiered") for what in ("", "-settings")]
@@ -65,13 +66,16 @@ def test_both_halves_in_every_form(reproduce, tmp_path):
     assert "# Single session" in document
     assert "ours are held out of each base class's own images (4 of them" in document
     assert "Session 0 is at 71.50 %" in document
+    assert "miniImageNet: System lwof, 1-shot: " in document
     mini, tiered = (rows_of(out / f"single-session-{half}.csv") for half in ("mini", "tiered"))
+    assert float(mini["teen", "ours"]["accuracy_1_shot"]) > 0
+    assert mini["LwoF", "quoted"]["accuracy_5_shot"] == "59.66"
     assert mini["Linear mapping", "published"]["accuracy_5_shot"] == "69.68"
     assert mini["Linear mapping", "published"]["accuracy_5_shot_ci95"] == "0.31"
     assert tiered["XtarNet", "quoted"]["delta_1_shot"] == "-1.85"
     assert tiered["Prototypes", "ours"]["accuracy_1_shot"] != mini["Prototypes", "ours"]["accuracy_1_shot"]
     for table in (mini, tiered):
-        assert {name for name, row in table if row == "ours"} == {*LEARNED, "Imprinting", "Prototypes"}
+        assert {name for name, row in table if row == "ours"} == {*LEARNED, "Imprinting", "Prototypes", "teen"}
         for name in LEARNED:
             ours = {key: float(value) for key, value in table[name, "ours"].items() if key.endswith("5_shot") and value}
             assert ours["accuracy_5_shot"] == pytest.approx((ours["base_5_shot"] + ours["novel_5_shot"]) / 2)

@@ -15,6 +15,7 @@ from subspan.cli.bench import session_progress
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import embeddings_of, named
+from subspan.cli.reproduce_systems import PARTS, PartsOption, SystemsOption, chosen_systems, episode_settings
 from subspan.features import FeatureFileError, FeatureSet
 from subspan.files import replacing
 from subspan.protocols.config import Config, Setting
@@ -46,6 +47,8 @@ Examples:
     subspan reproduce single-session --report report
 
     subspan reproduce single-session --device cuda --markdown REPRODUCIBILITY.md
+
+    subspan reproduce single-session --systems all
 
     subspan reproduce single-session --episodes-out episodes.safetensors     # for another system to see the same ones
 """
@@ -93,10 +96,13 @@ def single_session(
     episodes_out: Annotated[
         Path | None, typer.Option(help="Write the episodes for others to replay (.safetensors); for one data set only.")
     ] = None,
+    systems: SystemsOption = None,
+    parts: PartsOption = None,
     *,
     placement: Values,
 ) -> None:
     place = Placement(**placement)
+    wanted = chosen_systems(systems) if systems else []
     folder = reproduce.find_folder(features, Path.cwd())
     found = find_halves(folder, recipe, data)
     if len(found) > 1 and (config or episodes or episodes_out):
@@ -104,12 +110,15 @@ def single_session(
     protocol = dataclasses.replace(PROTOCOL, count=count, seed=seed)
     began = time.perf_counter()
     console = Console(stderr=True)
-    tables, figures, used = [], [], {}
+    tables, figures, used, missing = [], [], {}, []
     for half, path in found.items():
         loaded = load_half(path, half)
         settings = Config.load(config or half.config, NAME)
         drawn = _episodes(protocol, loaded, settings.settings, episodes, episodes_out)
-        runs = _run(protocol, loaded, settings.settings, drawn, place, console)
+        shots = sorted({setting.shots or protocol.shots for setting in settings.settings})
+        beside, left_out = episode_settings(wanted, loaded, parts or folder.parent / PARTS, shots)
+        runs = _run(protocol, loaded, [*settings.settings, *beside], drawn, place, console)
+        missing += [f"{DATA[half.data]}: {sentence}" for sentence in left_out]
         tables += [
             episodes_table(half.data, runs, published(), notes_on(loaded, recipe, count)),
             settings_table(half.data, settings.settings, str(settings.about.get("chosen", "chosen by the user"))),
@@ -117,7 +126,7 @@ def single_session(
         figures += _pictures(runs, half) if report is not None else []
         used |= {f"settings, {DATA[half.data]}": config or f"{half.config}, which comes with the package"}
         used |= {f"episodes, {DATA[half.data]}": f"hash {drawn.protocol} on items {drawn.items}"}
-    missing = [f"No feature file {recipe}-{half.split} of {DATA[half.data]}." for half in HALVES if half not in found]
+    missing += [f"No feature file {recipe}-{half.split} of {DATA[half.data]}." for half in HALVES if half not in found]
     facts = {**run_facts(protocol, place.device, time.perf_counter() - began), "cores": reproduce.cores(), **used}
     for one in tables if report is None and markdown is None else tables[:1]:
         Console(width=max(120, Console().width)).print(to_console(one.table, decimals=2))

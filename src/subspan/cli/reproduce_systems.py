@@ -10,9 +10,11 @@ import typer
 from rich.console import Console
 
 from subspan.cli.bench import session_progress
+from subspan.cli.inputs import find_embeddings, usual_embeddings
 from subspan.features import FeatureSet
 from subspan.methods import BaseSession
-from subspan.methods.registry import create_method
+from subspan.methods.registry import create_method, method_options
+from subspan.protocols.config import Setting
 from subspan.protocols.fan_out import Placement, Tick
 from subspan.protocols.inputs import missing_for
 from subspan.protocols.multi_session import MultiSession
@@ -76,6 +78,26 @@ def multi_session_part(
     return made
 
 
+def episode_settings(
+    names: Sequence[str], features: FeatureSet, parts: Path, shots: Sequence[int]
+) -> tuple[list[Setting], list[str]]:
+    """Every system with every number of shots that can run on these features, and a sentence for each that cannot."""
+    models = {line.system: line.model for line in published().single_session if line.system}
+    settings, left_out = [], []
+    kind = usual_embeddings(features)
+    for name in names:
+        for number in shots:
+            system = create_system(name, parts, shots=number)
+            wanted = kind if "embeddings" in system.needs else None
+            reason = lacking(system, (features, find_embeddings(features, wanted) if wanted else None))
+            if reason:
+                left_out.append(f"System {name}, {number}-shot: {reason}.")
+                continue
+            options = {key: getattr(system, key) for key in ("trained", "shots") if hasattr(system, key)}
+            settings.append(Setting(name, models.get(name, name), number, wanted, options))
+    return settings, left_out
+
+
 def chosen_systems(text: str) -> list[str]:
     """The names in ``all`` or ``name,name``."""
     known = list_systems()
@@ -88,11 +110,16 @@ def chosen_systems(text: str) -> list[str]:
     return names
 
 
-def create_system(name: str, parts: Path) -> System:
-    """A system with its published options; its trained part, where it has one, is looked for in a folder."""
-    system = create_method(name)
+def create_system(name: str, parts: Path, shots: int | None = None) -> System:
+    """A system with its published options; its trained part, where it has one, is looked for in a folder.
+
+    ``shots`` is for systems that have a part for each number of them.
+    """
+    known = method_options(name)
+    options = {"trained": str(parts)} if "trained" in known else {}
+    system = create_method(name, **options, **({"shots": shots} if shots is not None and "shots" in known else {}))
     assert isinstance(system, System)
-    return replace(system, trained=str(parts)) if isinstance(system, TrainedSystem) else system
+    return system
 
 
 def part_of(system: System, features: FeatureSet) -> TrainedPart | None:

@@ -75,6 +75,7 @@ class PublishedEpisodes:
 
     model: str
     source: str  # a key of Published.sources; "P" for the paper's own methods
+    system: str  # ours of the same system, if there is one
     cells: Mapping[tuple[str, int], PublishedCell]  # by data set (mini, tiered) and shots
 
 
@@ -115,7 +116,7 @@ def _episodes(row: Mapping[str, Any]) -> PublishedEpisodes:
         for data in ("mini", "tiered")
         for shots, numbers in row[data].items()
     }
-    return PublishedEpisodes(row["model"], row["source"], cells)
+    return PublishedEpisodes(row["model"], row["source"], row.get("system", ""), cells)
 
 
 def _table(data: Mapping[str, Any]) -> PublishedTable:

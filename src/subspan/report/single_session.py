@@ -75,13 +75,14 @@ def episodes_table(
     rows = [
         Row((line.model, QUOTED), _published_cells(line, data, shots), QUOTED)
         for line in published.single_session
-        if line.source != "P"
+        if line.source != "P" and line.model not in names
     ]
     ours = {number: _our_cells([(s, r) for s, r in runs if r.shots == number]) for number in shots}
     for name in names:
         line = theirs.get(name)
-        if line is not None and line.source == "P":
-            rows.append(Row((name, PUBLISHED), _published_cells(line, data, shots), name))
+        if line is not None:
+            label = PUBLISHED if line.source == "P" else QUOTED
+            rows.append(Row((name, label), _published_cells(line, data, shots), name))
         missing = (Cell(),) * len(MEASURES)
         rows.append(Row((name, OURS), tuple(c for number in shots for c in ours[number].get(name, missing)), name))
     counts = sorted({len(result.joint) for _, result in runs})
