@@ -51,7 +51,7 @@ def test_it_starts_says_where_answers_and_ends(catalogue: Path):
         assert httpx2.post(address + "undo", headers=write).status_code == 200
     finally:
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     assert (out, err) == ("", "")
     assert process.returncode in (0, -signal.SIGTERM)
 

@@ -184,8 +184,8 @@ def test_a_crowd_is_told_to_come_back(serve, colours, monkeypatch):
     monkeypatch.setattr(colours, "features", hold)
     with ThreadPoolExecutor(2) as pool:
         answers = [pool.submit(client.post, "/predict", files=pictures("red", 1)) for _ in range(2)]
-        assert came.acquire(timeout=20)
-        assert came.acquire(timeout=20)
+        assert came.acquire(timeout=60)
+        assert came.acquire(timeout=60)
         refused = client.get("/classes")
         go.set()
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")

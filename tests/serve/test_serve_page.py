@@ -101,7 +101,7 @@ def text(page, selector: str) -> str:
 
 
 def wait_for_text(page, selector: str, wanted: str) -> None:
-    sync_api.expect(page.locator(selector)).to_contain_text(wanted, timeout=20_000)
+    sync_api.expect(page.locator(selector)).to_contain_text(wanted, timeout=60_000)
 
 
 def fill_in(page, name: str, files: list[Path]) -> None:

@@ -13,9 +13,9 @@ from subspan.store import StoreError
 
 
 def wait_until(condition) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < deadline, "waited 20 s"
+        assert time.monotonic() < deadline, "waited 60 s"
         time.sleep(0.01)
 
 
