@@ -2,18 +2,21 @@
 round, and novel classes that resemble base classes."""
 
 import numpy as np
+from quick_parts import with_part
 
 from subspan.features import FeatureSet
-from subspan.methods import create_method
 from subspan.protocols.multi_session import MultiSession
 
 C0, C1, D = 20, 6, 32
 CHANCE = 100 / (C0 + C1)
 
 
-def make_world(seed=0, *, noise=1.2, images=6, test=25) -> FeatureSet:
+def make_world(seed=0, *, noise=1.2, images=6, test=25, families=0) -> FeatureSet:
+    """With families, classes are variants of a few: what one class is like tells of others of its family."""
     rng = np.random.default_rng(seed)
     base = rng.normal(size=(C0, D))
+    if families:
+        base = rng.normal(size=(families, D))[np.arange(C0) % families] + 0.5 * base
     pairs = [rng.choice(C0, 2, replace=False) for _ in range(C1)]
     novel = np.stack([0.9 * base[i] + 0.6 * base[j] for i, j in pairs]) + 0.4 * rng.normal(size=(C1, D))
     centers = 3.0 + np.concatenate([base, novel])
@@ -33,14 +36,21 @@ def make_world(seed=0, *, noise=1.2, images=6, test=25) -> FeatureSet:
             "base_test": np.stack([around(c, test) for c in range(C0)]),
             "novel_test": np.stack([around(C0 + c, test) for c in range(C1)]),
             "novel_support": np.stack([around(C0 + c, images, 1) for c in range(C1)]),
+            "base_memory": train[:, 0],
+            # words tell of classes what features do, as far as they tell anything
+            "embedding.words": centers @ rng.normal(size=(D, 12)) + 0.5 * rng.normal(size=(C0 + C1, 12)),
         }
     )
 
 
-def last_session(spec: str, *, shots=2, worlds=4, **options) -> dict[str, float]:
+def last_session(spec: str, *, shots=2, worlds=4, memory=False, **options) -> dict[str, float]:
     """Accuracy after the last session, mean over a few worlds and draws: of all classes, of base, of novel ones."""
     protocol = MultiSession(ways=3, shots=shots, draws=4)
-    found = [protocol.run(make_world(seed, **options), create_method(spec), memory=False) for seed in range(worlds)]
+    made = [make_world(seed, **options) for seed in range(worlds)]
+    found = [
+        protocol.run(world, with_part(spec, world), memory=memory, embeddings=world.embeddings["words"])
+        for world in made
+    ]
     base = float(np.mean([result.base[:, -1].mean() for result in found]))
     novel = float(np.mean([result.novel[:, -1].mean() for result in found]))
     return {"all": (C0 * base + C1 * novel) / (C0 + C1), "base": base, "novel": novel}

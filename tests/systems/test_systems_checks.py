@@ -1,16 +1,23 @@
 """Every system passes the common suite of checks that methods pass, where it applies."""
 
 import pytest
+from quick_parts import spec_for_checks
 
 from subspan import checks, list_systems
 from subspan.methods import method_options
+from subspan.methods.registry import method_class
+from subspan.systems.base import TrainedSystem
 
-# A row of the estimator has one weight per feature, so classes have no covariance of their own there.
-SPECS = [f"{name}:factors=0" if "factors" in method_options(name) else name for name in list_systems()]
+# The estimator keeps nothing beside its rows; a row of it has one weight per feature, so classes have no covariance of
+# their own there.
+STATELESS = [name for name in list_systems() if not method_class(name).keeps_state]
+SPECS = [f"{name}:factors=0" if "factors" in method_options(name) else name for name in STATELESS]
 QUICK = {"ranpac:factors=0": "ranpac:factors=0,width=150,samples=30"}
 # Transformed statistics are drawn from all base classes, and a regression weighs all classes against each other:
 # without a class, the scores of the others change.
 EXCEPT = {(name, "check_remove_class") for name in SPECS if "factors" in name}
+# A trained part belongs to all base classes it was trained with.
+EXCEPT |= {(name, "check_remove_class") for name in list_systems() if issubclass(method_class(name), TrainedSystem)}
 
 
 @pytest.mark.parametrize("check", checks.list_checks(), ids=lambda check: check.__name__)
@@ -18,7 +25,7 @@ EXCEPT = {(name, "check_remove_class") for name in SPECS if "factors" in name}
 def test_system(system, check):
     if (system, check.__name__) in EXCEPT:
         pytest.skip("what the system says of a class depends on the other classes")
-    check(QUICK.get(system, system))
+    check(QUICK.get(system) or spec_for_checks(system))
 
 
 @pytest.mark.parametrize("system", ["fecam", "calibrated-fecam"])

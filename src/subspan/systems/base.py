@@ -1,6 +1,7 @@
 """What a system says of itself beyond what a method says: its reference, how far its description was checked, and, for
 one that is trained on the base classes, how that is done and where the result is found."""
 
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
@@ -19,6 +20,10 @@ MARKS = {
     "M": "recalled, not checked: a reconstruction",
     "ours": "a departure that frozen features, or what the feature file lacks, make necessary",
 }
+
+
+class DrawnFeaturesWarning(UserWarning):
+    """A trained part has never seen real features; tables say so."""
 
 
 class System(Method):
@@ -56,7 +61,14 @@ class TrainedSystem(System):
                 f"--out FILE, and run {self.name}:trained=FILE"
             )
         chosen = {name: value for name, value in self.part_options().items() if value != _default(self, name)}
-        return find_part(self.trained, self.name, base.rows, chosen)
+        found = find_part(self.trained, self.name, base.rows, chosen)
+        if found.source == "drawn":
+            warnings.warn(
+                f"{self.name}: its part was trained on features drawn from a file's statistics, not on real ones",
+                DrawnFeaturesWarning,
+                stacklevel=2,
+            )
+        return found
 
     def part_options(self) -> dict[str, Any]:
         """All options but the place of the part."""

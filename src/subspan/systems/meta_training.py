@@ -47,13 +47,6 @@ class FakeEpisodes:
         """Mean over episodes and queries, over all classes in sight; logits (E, q, C0 + K)."""
         return torch.nn.functional.cross_entropy(self.hidden(logits).flatten(0, 1), self.labels.flatten())
 
-    def dropped(self, features: Tensor, rate: float) -> Tensor:
-        """Features with a share of their numbers set to zero and the others raised to make up for it."""
-        if rate == 0:
-            return features
-        kept = torch.rand(features.shape, generator=self.generator).to(features.device) >= rate
-        return features * kept / (1 - rate)
-
 
 def meta_train(
     parameters: Parameters,
@@ -70,6 +63,26 @@ def meta_train(
         return loss(live, draw_fake_episodes(features, shape, run.settings.batch, generator))
 
     return run.minimise(parameters, step_loss, stage)
+
+
+def dropped(numbers: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+    """Dropout: a share of the numbers set to zero and the others raised to make up for it."""
+    if rate == 0:
+        return numbers
+    return numbers * (torch.rand(numbers.shape, generator=generator) >= rate).to(numbers) / (1 - rate)
+
+
+def draw_classes(features: TrainingFeatures, count: int, generator: torch.Generator) -> Tensor:
+    """The base classes (count, C0), each time in another order."""
+    return torch.rand(count, features.class_count, generator=generator).argsort(-1)
+
+
+def draw_items(features: TrainingFeatures, classes: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """``count`` examples (E, K, count) of each of these classes (E, K), none twice."""
+    most = features.features.shape[1]
+    beyond = torch.arange(most) >= features.counts.cpu()[classes][..., None]
+    ranks = torch.rand(*classes.shape, most, generator=generator).masked_fill(beyond, torch.inf)
+    return ranks.topk(count, dim=-1, largest=False).indices
 
 
 def check_shape(features: TrainingFeatures, shape: EpisodeShape) -> None:
@@ -90,13 +103,10 @@ def draw_fake_episodes(
     """``count`` episodes, the same for every device."""
     classes, most, width = features.features.shape
     device, counts = features.features.device, features.counts.cpu()
-    order = torch.rand(count, classes, generator=generator).argsort(-1)
+    order = draw_classes(features, count, generator)
     novel, others = order[:, : shape.ways], order[:, shape.ways :]
 
-    wanted = shape.shots + shape.novel_queries
-    beyond = torch.arange(most) >= counts[novel][..., None]
-    ranks = torch.rand(count, shape.ways, most, generator=generator).masked_fill(beyond, torch.inf)
-    items = ranks.topk(wanted, dim=-1, largest=False).indices  # (E, K, n + q), no example twice
+    items = draw_items(features, novel, shape.shots + shape.novel_queries, generator)
     chosen = features.features[novel[..., None].to(device), items.to(device)]
 
     places = torch.randint(others.shape[1], (count, shape.base_queries), generator=generator)

@@ -1,0 +1,164 @@
+"""Trained parts in files: what is written is found again, and what does not fit is refused in a sentence."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from made_up_world import C0, D, make_world
+from quick_parts import quick_run, untrained, with_part, write_part
+from safetensors.torch import save_file
+
+from subspan.methods import create_method
+from subspan.protocols.multi_session import MultiSession
+from subspan.systems.base import TrainedSystem
+from subspan.systems.trained_part import TrainedPart, TrainedPartError, find_part, signature_of
+from subspan.systems.training_features import TrainingFeatures
+
+WORLD = make_world()
+FEATURES = TrainingFeatures.drawn(WORLD, 40, seed=1)
+ROWS = FEATURES.base.rows
+
+
+def part(**changes) -> TrainedPart:
+    given = {"system": "lwof", "options": {"shots": 2}, "tensors": {"scale": torch.tensor([2.0, 0.25])}, "width": D}
+    given |= {"signature": tuple(signature_of(ROWS).tolist()), "source": "drawn", "about": {"steps": 3}}
+    return TrainedPart(**{**given, **changes})
+
+
+def test_a_part_is_read_as_it_was_written(tmp_path):
+    read = TrainedPart.load(part().save(tmp_path / "folder" / "part.safetensors"))
+    assert (read.system, read.options, read.width, read.source) == ("lwof", {"shots": 2}, D, "drawn")
+    assert read.about == {"steps": 3}
+    assert torch.equal(read.tensors["scale"], torch.tensor([2.0, 0.25]))
+    assert read.belongs_to(ROWS)
+
+
+def test_rows_are_known_again_in_any_arithmetic_with_or_without_a_bias():
+    assert part().belongs_to(ROWS.double())
+    assert part().belongs_to(ROWS.half().float())
+    assert part().belongs_to(torch.cat([ROWS, torch.ones(C0, 1)], dim=1))
+    for other in (ROWS[1:], ROWS[:, 1:], ROWS.flip(0), make_rows(1)):
+        assert not part().belongs_to(other)
+
+
+def make_rows(seed: int) -> torch.Tensor:
+    return torch.tensor(make_world(seed).base_weight)
+
+
+def test_what_does_not_fit_is_refused(tmp_path):
+    path = part().save(tmp_path / "part.safetensors")
+    with pytest.raises(TrainedPartError, match="is a trained part of system 'lwof', not of 'cec'"):
+        find_part(path, "cec", ROWS, {})
+    with pytest.raises(TrainedPartError, match=f"trained for other features: its {C0} base rows of width {D}"):
+        find_part(path, "lwof", make_rows(1), {})
+    with pytest.raises(TrainedPartError, match="was trained with shots=2, asked for is shots=1"):
+        find_part(path, "lwof", ROWS, {"shots": 1})
+    with pytest.raises(TrainedPartError, match="there is no trained part"):
+        find_part(tmp_path / "absent.safetensors", "lwof", ROWS, {})
+    save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
+    with pytest.raises(TrainedPartError, match="a safetensors file but no trained part"):
+        find_part(tmp_path / "other.safetensors", "lwof", ROWS, {})
+    (tmp_path / "cut.safetensors").write_bytes(path.read_bytes()[:50])
+    with pytest.raises(TrainedPartError, match="no readable trained part"):
+        find_part(tmp_path / "cut.safetensors", "lwof", ROWS, {})
+    with pytest.raises(TrainedPartError, match="'scale' holds NaN"):
+        part(tensors={"scale": torch.tensor(torch.nan)}).save(tmp_path / "nan.safetensors")
+    assert not (tmp_path / "nan.safetensors").exists()
+
+
+def test_the_part_for_these_rows_is_found_in_a_folder(tmp_path):
+    for seed in range(3):
+        signature = tuple(signature_of(make_rows(seed)).tolist())
+        part(signature=signature).save(tmp_path / f"{seed}.safetensors")
+    part(options={"shots": 1}).save(tmp_path / "one-shot.safetensors")
+    assert find_part(tmp_path, "lwof", make_rows(2), {}).path == str(tmp_path / "2.safetensors")
+    assert find_part(tmp_path, "lwof", ROWS, {"shots": 1}).path == str(tmp_path / "one-shot.safetensors")
+    with pytest.raises(TrainedPartError, match=r"several trained parts in .* fit, '0.safetensors' and 'one-shot"):
+        find_part(tmp_path, "lwof", ROWS, {})
+    with pytest.raises(TrainedPartError, match="has no trained part of system 'lwof', shots=7 for these features"):
+        find_part(tmp_path, "lwof", ROWS, {"shots": 7})
+
+
+def test_a_changed_file_is_read_again(tmp_path):
+    path = part().save(tmp_path / "part.safetensors")
+    assert TrainedPart.load(path) is TrainedPart.load(path)
+    part(tensors={"scale": torch.tensor([3.0, 0.5, 1.0])}).save(path)
+    assert TrainedPart.load(path).tensors["scale"].tolist() == [3.0, 0.5, 1.0]
+
+
+def test_a_system_without_its_part_says_what_to_run():
+    with pytest.raises(ValueError, match="make it with: subspan train --system lwof FEATURES --out FILE"):
+        MultiSession(ways=3, shots=2).run(WORLD, create_method("lwof"), memory=False)
+
+
+def test_a_part_brings_the_options_it_was_trained_with(tmp_path):
+    system = untrained("lwof:attention=false")
+    assert isinstance(system, TrainedSystem)
+    path = write_part(system, FEATURES, tmp_path / "part.safetensors")
+    found = create_method(f"lwof:trained={path}")
+    assert isinstance(found, TrainedSystem)
+    assert found.as_trained(found.part(FEATURES.base)).attention is False  # type: ignore[attr-defined]
+
+
+def test_tables_say_that_features_were_drawn():
+    with pytest.warns(UserWarning, match="lwof: its part was trained on features drawn from a file's statistics"):
+        MultiSession(ways=3, shots=2).run(WORLD, with_part("lwof:shots=2", WORLD), memory=False)
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_a_killed_training_goes_on_to_the_same_end(tmp_path, optimiser):
+    system = untrained("lwof")
+    assert isinstance(system, TrainedSystem)
+
+    class KilledError(Exception):
+        pass
+
+    def kill(stage, done, total, loss):
+        if done == 20:
+            raise KilledError
+
+    whole = quick_run(system, steps=40, optimiser=optimiser)
+    expected = system.train_part(FEATURES, whole)
+    kept = dataclasses.replace(whole, checkpoint=tmp_path / "part", resume=True, seconds_between_checkpoints=0.0)
+    with pytest.raises(KilledError):
+        system.train_part(FEATURES, dataclasses.replace(kept, tell=kill))
+    told: list[int] = []
+    found = system.train_part(FEATURES, dataclasses.replace(kept, tell=lambda stage, done, *_: told.append(done)))
+    assert told == [20, 30, 40]  # step 20 was not kept before the kill
+    for name, tensor in expected.items():
+        assert torch.equal(found[name], tensor), name
+    other = dataclasses.replace(kept, identity="other features")
+    with pytest.raises(ValueError, match="is of another training; leave out --resume"):
+        system.train_part(FEATURES, other)
+    kept.clear()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_loss_that_runs_away_is_told(tmp_path):
+    system = untrained("lwof")
+    assert isinstance(system, TrainedSystem)
+    with pytest.raises(ValueError, match="the loss is nan after"):
+        system.train_part(FEATURES, quick_run(system, rates=(1e30,), rate_cuts=()))
+
+
+def test_real_features_of_unequal_counts():
+    rng = np.random.default_rng(0)
+    by_class = [rng.normal(size=(3 + c % 2, D)) for c in range(C0)]
+    turned = [rng.normal(size=(len(part), 3, D)) for part in by_class]
+    real = TrainingFeatures.real(WORLD, by_class, turned)
+    examples, labels = real.examples()
+    np.testing.assert_allclose(examples, np.concatenate(by_class), rtol=1e-6)
+    assert labels.tolist() == [c for c in range(C0) for _ in by_class[c]]
+    assert real.turned is not None
+    np.testing.assert_allclose(real.turned[1, :4], turned[1], rtol=1e-6)
+    cosine = TrainingFeatures.real(dataclasses.replace(WORLD, head="cosine", head_scale=5.0), by_class)
+    np.testing.assert_allclose(cosine.examples()[0].norm(dim=1), 5, rtol=1e-5)
+    np.testing.assert_allclose(cosine.base.rows.norm(dim=1), 1, rtol=1e-5)
+
+
+def test_drawing_needs_statistics():
+    with pytest.raises(
+        ValueError, match="needs the array 'base_covariance', which the feature file lacks; train on real"
+    ):
+        TrainingFeatures.drawn(dataclasses.replace(WORLD, base_covariance=None), 5, 0)
