@@ -3,7 +3,6 @@
 import io
 import json
 import sys
-import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import onnx
 import pytest
 import torch
 from PIL import Image
-from torch import nn
 
 import made_photographs as made
 from subspan.backbones import CosineHead
@@ -214,6 +212,8 @@ def test_a_function_of_your_own_gives_a_backbone():
         ("module:made_photographs.photographs", "without arguments"),
         ("module:made_photographs.tiny_backbone", "must give a torch module"),
         ("open_clip:ViT-B-32", "is named open_clip:MODEL/WEIGHTS"),
+        ("timm:resnet18@nowhere.pth", "there is no file 'nowhere.pth'"),
+        ("open_clip:@weights.pt", "are named open_clip:MODEL@FILE"),
     ],
 )
 def test_a_name_that_cannot_be_loaded_is_one_sentence(name: str, message: str):
@@ -244,50 +244,6 @@ def test_a_package_that_breaks_on_import_is_one_sentence_too(monkeypatch, tmp_pa
     monkeypatch.delitem(sys.modules, "timm", raising=False)
     with pytest.raises(BackboneError, match=r"operator torchvision::nms does not exist.*pip install timm"):
         load_backbone("timm:resnet18")
-
-
-class Visual(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = made.network()
-        self.preprocess_cfg = {
-            "size": (16, 16),
-            "mean": (0.4, 0.5, 0.6),
-            "std": (0.2, 0.2, 0.2),
-            "resize_mode": "squash",
-        }
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return self.inner(images)
-
-
-def test_timm_and_open_clip_bring_their_own_preprocessing(monkeypatch):
-    """With stand-ins for both packages, which cannot be installed beside a torch without torchvision."""
-    timm, data, open_clip = (types.ModuleType(name) for name in ("timm", "timm.data", "open_clip"))
-    asked = []
-
-    def create_model(name: str, pretrained: bool, num_classes: int) -> nn.Module:
-        asked.append((name, pretrained, num_classes))
-        return made.network()
-
-    config = {
-        "input_size": (3, 16, 16),
-        "interpolation": "bilinear",
-        "mean": (0.5, 0.5, 0.5),
-        "std": (0.25, 0.25, 0.25),
-        "crop_pct": 0.8,
-    }
-    vars(timm).update(create_model=create_model, data=data)
-    vars(data).update(resolve_model_data_config=lambda module: config)
-    vars(open_clip).update(create_model=lambda name, pretrained: types.SimpleNamespace(visual=Visual()))
-    for module in (timm, data, open_clip):
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    backbone = load_backbone("timm:resnet18.a1")
-    assert asked == [("resnet18.a1", True, 0)]
-    assert backbone.preprocessing == Preprocessing(16, 20, (0.5,) * 3, (0.25,) * 3, "bilinear")
-    clip = load_backbone("open_clip:ViT-B-32/laion")
-    assert clip.preprocessing == Preprocessing(16, 16, (0.4, 0.5, 0.6), (0.2,) * 3, "bicubic", "squash")
-    assert clip.features(made.photographs("red", 2)).shape == (2, made.WIDTH)
 
 
 @pytest.mark.parametrize(

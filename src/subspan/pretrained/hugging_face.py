@@ -1,12 +1,13 @@
 """An image model of transformers: ``hf:facebook/dinov2-small``, or ``hf:FOLDER`` with one on disk."""
 
+from pathlib import Path
 from typing import Any
 
 import PIL.Image
 from torch import Tensor, nn
 
 from subspan.pretrained.backbone import BackboneError, Preprocessing, TorchBackbone
-from subspan.pretrained.registry import optional_import, register_source
+from subspan.pretrained.registry import loading, optional_import, register_source
 
 
 class ImageVector(nn.Module):
@@ -31,12 +32,18 @@ def hugging_face_model(name: str) -> TorchBackbone:
     with optional_import(f"hf:{name}", "pip install transformers"):
         from transformers import AutoModel  # pyright: ignore[reportMissingImports]
         from transformers.image_processing_base import ImageProcessingMixin  # pyright: ignore[reportMissingImports]
-    try:
-        module = AutoModel.from_pretrained(name)
-        settings, _ = ImageProcessingMixin.get_image_processor_dict(name)
-    except Exception as error:  # the hub, the file formats and torch raise kinds of their own
-        raise BackboneError(f"transformers cannot load '{name}': {' '.join(str(error).split())}") from error
-    return TorchBackbone(f"hf:{name}", ImageVector(module), preprocessing_of(settings, name))
+
+    def load(local: bool) -> tuple[nn.Module, dict[str, Any]]:
+        model = AutoModel.from_pretrained(name, local_files_only=local)
+        return model, ImageProcessingMixin.get_image_processor_dict(name, local_files_only=local)[0]
+
+    with loading("transformers", name):
+        try:  # what is here is not asked for again: a catalogue opens without a network
+            module, settings = load(local=True)
+        except OSError:
+            module, settings = load(local=False)
+    placed = Path(name).resolve() if Path(name).is_dir() else name
+    return TorchBackbone(f"hf:{placed}", ImageVector(module), preprocessing_of(settings, name))
 
 
 def preprocessing_of(settings: dict[str, Any], name: str) -> Preprocessing:

@@ -13,7 +13,7 @@ import torch
 
 from subspan.data.decode import usable_cores
 from subspan.pretrained.backbone import Backbone, BackboneError, FloatArray, Pixels, Preprocessing
-from subspan.pretrained.registry import optional_import, register_source
+from subspan.pretrained.registry import in_one_line, optional_import, register_source
 
 METADATA = "subspan.preprocessing"
 
@@ -69,4 +69,4 @@ def onnx_file(place: str) -> OnnxBackbone:
     except BackboneError:
         raise
     except Exception as error:  # onnxruntime raises kinds of its own
-        raise BackboneError(f"backbone 'onnx:{place}' cannot be loaded: {' '.join(str(error).split())}") from error
+        raise BackboneError(f"backbone 'onnx:{place}' cannot be loaded: {in_one_line(error)}") from error

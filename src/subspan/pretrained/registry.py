@@ -5,13 +5,16 @@ A new source is one decorated function in a file of its own, and no edit elsewhe
 
 import contextlib
 import importlib
+import logging
 import pkgutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 from subspan.pretrained.backbone import Backbone, BackboneError
 
 DEFAULT_BACKBONE = "efficientnet-lite0"
+LONGEST = 400  # characters that are passed on of another package's message; some list all they know
 
 Source = Callable[[str], Backbone]  # from what stands behind the colon
 Registered = TypeVar("Registered", bound=Source)
@@ -59,8 +62,44 @@ def optional_import(backbone: str, install: str) -> Iterator[None]:
     try:
         yield
     except (ImportError, RuntimeError, AttributeError) as error:  # a torchvision that does not fit torch raises any
-        reason = " ".join(str(error).split())
-        raise BackboneError(f"backbone '{backbone}' cannot be loaded ({reason}); install it with: {install}") from error
+        raise BackboneError(
+            f"backbone '{backbone}' cannot be loaded ({in_one_line(error)}); install it with: {install}"
+        ) from error
+
+
+@contextlib.contextmanager
+def loading(package: str, name: str) -> Iterator[None]:
+    """Turn whatever another package raises while it loads a model into one sentence, and keep it from logging more."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    except Exception as error:  # unknown names, the hub, the file formats and torch raise kinds of their own
+        raise BackboneError(f"{package} cannot load '{name}': {in_one_line(error)}") from error
+    finally:
+        logging.disable(before)
+
+
+def in_one_line(error: Exception) -> str:
+    """What another package says of its failure, however long, as a part of a sentence.
+
+    >>> in_one_line(ValueError("size mismatch:\\n    2 instead of 3"))
+    'size mismatch: 2 instead of 3'
+    """
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
+
+
+def split_file(source: str, name: str) -> tuple[str, Path | None]:
+    """Model and weights file of ``MODEL@FILE``; no file where there is only a model."""
+    model, at, place = name.partition("@")
+    if not at:
+        return name, None
+    if not model:
+        raise BackboneError(f"weights from a file are named {source}:MODEL@FILE; got '{source}:{name}'")
+    if not Path(place).is_file():
+        raise BackboneError(f"backbone '{source}:{name}' cannot be loaded: there is no file '{place}'")
+    return model, Path(place).resolve()
 
 
 def _import_all() -> None:
