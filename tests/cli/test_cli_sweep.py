@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 from made_up_features import made_up_arrays
@@ -12,6 +11,7 @@ from subspan.features import FeatureSet
 from subspan.methods import create_method
 from subspan.protocols.config import Config
 from subspan.protocols.single_session import SingleSession
+from waiting import wait_until
 
 NOVEL = 10
 GRID = ("--try", "gamma=0.01,1,100", "--try", "learning_rate=0.001,0.05")
@@ -65,11 +65,9 @@ def test_a_killed_sweep_goes_on_where_it_was(subspan, development, tmp_path):
     ]
     command = [sys.executable, "-m", "subspan.cli", *map(str, arguments), str(out)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    log, deadline = out / "trials.jsonl", time.monotonic() + 120
-    while not (log.is_file() and log.read_text().count("\n") >= 2):
-        assert process.poll() is None, "the sweep ended before it was killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    log = out / "trials.jsonl"
+    wait_until(lambda: (log.is_file() and log.read_text().count("\n") >= 2) or process.poll() is not None)
+    assert process.poll() is None, "the sweep ended before it was killed"
     process.kill()
     process.wait()
     before = log.read_text()

@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from subspan.protocols.fan_out import Placement, fan_out
+from waiting import wait_until
 
 SLEEPERS = """
 import os, pathlib, sys, time
@@ -17,7 +17,7 @@ from subspan.protocols.fan_out import Placement, fan_out
 
 def work(folder, item, tick):
     (pathlib.Path(folder) / str(os.getpid())).touch()
-    time.sleep(60)
+    time.sleep(600)
 
 if __name__ == "__main__":
     fan_out(work, sys.argv[1], [1, 2], Placement(workers=2))
@@ -61,10 +61,3 @@ def is_alive(process: int) -> bool:
         return False
     state = Path(f"/proc/{process}/stat")
     return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")  # ended, not yet collected
-
-
-def wait_until(condition, what, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"waited {seconds} s for {what}"
-        time.sleep(0.1)

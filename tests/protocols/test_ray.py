@@ -1,5 +1,6 @@
 """Work on a two-node local Ray cluster: the same results as here, also when one machine dies in the middle."""
 
+import os
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from subspan.protocols.multi_session import MultiSession
 from subspan.protocols.multi_session_runs import Job, run_jobs
 from subspan.protocols.single_session import SingleSession
 from subspan.protocols.single_session_runs import Cell, run_cells
+from waiting import PATIENCE, wait_until
 
 ray = pytest.importorskip("ray", reason="needs ray: pip install 'subspan[ray]'")
 
@@ -25,7 +27,8 @@ def cluster():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent))  # tasks find the functions of this file
+        here = Path(__file__).parent
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (here, here.parent))))  # tasks find functions of tests
         # A dead machine is noticed at once, not after half a minute.
         settings = {
             "health_check_initial_delay_ms": 0,
@@ -50,9 +53,9 @@ def episodes_with_a_note(shared, start, tick):
     node = ray.get_runtime_context().get_node_id()
     (folder / f"{start}-{node}-{time.monotonic_ns()}").touch()
     if node == doomed:
-        time.sleep(PATIENCE)
+        time.sleep(2 * PATIENCE)
         raise AssertionError("nobody killed this machine")
-    wait_until(lambda: begun_on(folder, doomed))
+    wait_until(lambda: begun_on(folder, doomed), "the doomed machine to begin")
     tick()
     return PROTOCOL.run(features, method, episodes=episodes.part(start, start + 2))
 
@@ -62,19 +65,11 @@ def begun_on(folder: Path, machine: str) -> set[int]:
     return {int(start) for start, node, _ in names if node == machine}
 
 
-def wait_until(condition) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def failing(shared, number, tick):
     raise ProtocolError(f"number {number} cannot be done")
 
 
 PROTOCOL = SingleSession(ways=3, shots=2, base_queries=6, novel_queries=6, count=40)
-PATIENCE = 120.0  # seconds in which a busy machine has certainly begun something
 FIELDS = ("base", "novel", "base_alone", "novel_alone", "steps")
 
 

@@ -59,7 +59,7 @@ def visit(browser, address):
         context = browser.new_context(**view)
         contexts.append((context, where))
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         page.on("request", lambda request: requests.append(request.url))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None)

@@ -1,7 +1,6 @@
 """Every route of the service, as a program uses it."""
 
 import threading
-import time
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -10,13 +9,7 @@ from uploading import BASE, WRITE, pictures, teach, uploads
 import made_photographs as made
 from subspan.catalogue import Catalogue
 from subspan.store import StoreError
-
-
-def wait_until(condition) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "waited 60 s"
-        time.sleep(0.01)
+from waiting import wait_until
 
 
 def names(client) -> list[str]:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from colour_classes import colour_images, colour_job, tiny_recipe
 from subspan.backbones.checkpoint import read_tensors
 from subspan.train.run import export_shards, load_run
 from subspan.train.trainer import Outcome, Runtime, train
+from waiting import wait_until
 
 WORKER = Path(__file__).with_name("train_worker.py")
 QUICK = Runtime(device="cpu", tensorboard=False, progress=False, checkpoint_every=2, validate_every=2)
@@ -108,11 +108,8 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     victim = subprocess.Popen(worker(tmp_path / "killed", *words), env=environment, stderr=subprocess.DEVNULL)
     log = tmp_path / "killed" / "log.csv"
-    deadline = time.monotonic() + 60
-    while not log.exists() or len(log.read_text().splitlines()) < 5:
-        assert victim.poll() is None, "the run ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: (log.exists() and len(log.read_text().splitlines()) >= 5) or victim.poll() is not None)
+    assert victim.poll() is None, "the run ended before it could be killed"
     victim.send_signal(signal.SIGKILL)
     victim.wait()
     assert not (tmp_path / "killed" / "weights.safetensors").exists()
