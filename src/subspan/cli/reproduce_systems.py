@@ -1,5 +1,6 @@
 """The systems of ``subspan reproduce --systems``: which there are, what each lacks, and their runs over the splits."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from subspan.report.html import ReportTable
 from subspan.report.published import published
 from subspan.report.systems import SystemRun, cost_picture, systems_table
 from subspan.systems import System, list_systems
-from subspan.systems.base import TrainedSystem
+from subspan.systems.base import DrawnFeaturesWarning, TrainedSystem
 from subspan.systems.trained_part import TrainedPart, TrainedPartError
 
 EVERY = "all"
@@ -127,7 +128,9 @@ def part_of(system: System, features: FeatureSet) -> TrainedPart | None:
     if not isinstance(system, TrainedSystem):
         return None
     rows = torch.tensor(features.for_linear_scores().base_weight, dtype=torch.float32)
-    return system.part(BaseSession(rows))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DrawnFeaturesWarning)  # tables say so by themselves
+        return system.part(BaseSession(rows))
 
 
 def lacking(system: System, split: Split) -> str:

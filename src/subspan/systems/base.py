@@ -60,8 +60,9 @@ class TrainedSystem(System):
                 f"system '{self.name}' needs a trained part; make it with: subspan train --system {self.name} FEATURES "
                 f"--out FILE, and run {self.name}:trained=FILE"
             )
-        chosen = {name: value for name, value in self.part_options().items() if value != _default(self, name)}
-        found = find_part(self.trained, self.name, base.rows, chosen)
+        options = self.part_options()
+        chosen = {name: value for name, value in options.items() if value != _default(self, name)}
+        found = find_part(self.trained, self.name, base.rows, chosen, options)
         if found.source == "drawn":
             warnings.warn(
                 f"{self.name}: its part was trained on features drawn from a file's statistics, not on real ones",

@@ -86,10 +86,17 @@ def signature_of(rows: Tensor) -> Tensor:
     return rows.detach().cpu().double() @ waves
 
 
-def find_part(place: str | Path, system: str, rows: Tensor, options: Mapping[str, Any]) -> TrainedPart:
+def find_part(
+    place: str | Path,
+    system: str,
+    rows: Tensor,
+    options: Mapping[str, Any],
+    usual: Mapping[str, Any] | None = None,
+) -> TrainedPart:
     """The part of a system that belongs to base rows (C0, d): a file, or the one in a folder.
 
-    ``options`` are what the part must have been trained with.
+    ``options`` are what the part must have been trained with; among several in a folder that do, those trained with
+    the ``usual`` ones come first.
     """
     place = Path(place)
     if not place.is_dir():
@@ -120,6 +127,8 @@ def find_part(place: str | Path, system: str, rows: Tensor, options: Mapping[str
     if not found:
         wanted = "".join(f", {name}={value}" for name, value in options.items())
         raise TrainedPartError(f"'{place}' has no trained part of system '{system}'{wanted} for these features")
+    if len(found) > 1 and usual:
+        found = [part for part in found if all(part.options.get(key) == usual[key] for key in usual)] or found
     if len(found) > 1:
         names = " and ".join(f"'{Path(part.path).name}'" for part in found[:2])
         raise TrainedPartError(f"several trained parts in '{place}' fit, {names}; name the file")
