@@ -14,6 +14,7 @@ from subspan.backbones import Network
 from subspan.cli.facts import version
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import named
+from subspan.cli.train_network import network_system, store_result
 from subspan.cli.train_system import embeddings_for, train_system, trained_system
 from subspan.data import SPLITS, ImageSet, Split, SplitRecipe, parse_split, read_images
 from subspan.features import FeatureSet
@@ -82,7 +83,16 @@ def train_command(
     Example: subspan train --data mini-imagenet --split random:1 --recipe paper --out runs/random-1
 
     Example: subspan train --system lwof features.safetensors --out lwof.safetensors
+
+    Example: subspan train --system topic --run runs/random-1 --data mini-imagenet --out topic-random-1.json
     """
+    if system is not None and (moving := network_system(system)) is not None:
+        if run is None or data is None or out is None:
+            raise ValueError(f"system '{moving.name}' moves the network: it needs --run, --data and --out FILE.json")
+        images, made = _open(run, data, lists, None)
+        device = find_device(Runtime(**runtime).device)
+        store_result(moving, training, seed, load_run(run), images, made, out, device, resume=resume)
+        return
     if system is not None:
         chosen_system, device = trained_system(system), find_device(Runtime(**runtime).device)
         if out is None:

@@ -67,7 +67,7 @@ def train_system(
         [system.name, system.part_options(), found.source, signature.tolist(), float(found.features.sum())]
     )
     began = time.perf_counter()
-    with _shown() as tell:
+    with shown_training() as tell:
         run = TrainingRun(settings, device, out, resume, identity, tell=tell)
         tensors = system.train_part(found.to(device), run)
     seconds = time.perf_counter() - began
@@ -98,7 +98,7 @@ def train_system(
 
 
 @contextlib.contextmanager
-def _shown() -> Iterator[Tell]:
+def shown_training() -> Iterator[Tell]:
     """A bar for every stage, with the loss."""
     with session_progress(Console(stderr=True)) as bar:
         tasks: dict[str, TaskID] = {}

@@ -94,7 +94,7 @@ class Method(ABC):
     A method is a frozen dataclass; its fields are its options.
     """
 
-    kind: ClassVar[str] = "method"  # what it is listed under: "method", or "system" for a published one
+    kind: ClassVar[str] = "method"  # what it is listed under; published ones: "system", "network-system"
     name: ClassVar[str]
     summary: ClassVar[str]
     moving_targets: ClassVar[bool] = False  # targets follow their rows

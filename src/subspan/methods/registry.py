@@ -1,6 +1,6 @@
 """The registry of methods: a new one is a decorated class in a file of its own, and nothing else.
 
-Published systems (`subspan.systems`) are methods of another ``kind``: registered and created alike, listed apart.
+Published systems (`subspan.systems`) are methods of other kinds: registered and created alike, listed apart.
 """
 
 import importlib
@@ -38,7 +38,7 @@ def method_class(name: str) -> type[Method]:
     if name not in _METHODS:
         raise ValueError(
             f"there is no method '{name}'; the methods are {', '.join(list_methods())}, "
-            f"the systems {', '.join(list_methods('system'))}"
+            f"the systems {', '.join(list_methods('system') + list_methods('network-system'))}"
         )
     return _METHODS[name]
 

@@ -7,7 +7,7 @@ from ..methods import list_methods
 from ..methods.registry import import_all
 from .base import System
 
-__all__ = ["System", "list_systems"]
+__all__ = ["System", "list_network_systems", "list_systems"]
 
 
 def list_systems() -> list[str]:
@@ -17,6 +17,15 @@ def list_systems() -> list[str]:
     True
     """
     return list_methods("system")
+
+
+def list_network_systems() -> list[str]:
+    """Names of the systems that move the network: they need images, and tables show their stored results.
+
+    >>> "topic" in list_network_systems()
+    True
+    """
+    return list_methods("network-system")
 
 
 import_all(__name__)

@@ -1,0 +1,132 @@
+"""``subspan train --system NAME`` for systems that move the network: maps, training, protocol and the stored result."""
+
+import dataclasses
+import datetime
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from subspan.backbones import Network
+from subspan.backbones.checkpoint import module_digest
+from subspan.cli.facts import command_line, version
+from subspan.cli.flags import Values
+from subspan.cli.reproduce import FIXED, RANDOM
+from subspan.cli.stages import shown_stages
+from subspan.cli.train_system import shown_training
+from subspan.data import ImageSet, Split
+from subspan.methods import create_method, spec_of
+from subspan.methods.registry import method_class
+from subspan.metrics import interval_half_width
+from subspan.protocols.episodes import digest_of_items
+from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.results import EpisodeResult, MethodResult
+from subspan.protocols.single_session import SingleSession
+from subspan.protocols.stored_results import SUFFIX, StoredResult
+from subspan.report.summary import summarize
+from subspan.systems.network import NetworkSystem
+from subspan.systems.training_run import Training, TrainingRun
+from subspan.train.collect import Contents
+from subspan.train.maps import SplitMaps, split_maps
+from subspan.train.run import RunSettings
+
+
+def network_system(spec: str) -> NetworkSystem[Any] | None:
+    """The system of ``name:option=value,...``, if it is one that moves the network."""
+    if not issubclass(method_class(spec.partition(":")[0]), NetworkSystem):
+        return None
+    system = create_method(spec)
+    assert isinstance(system, NetworkSystem)
+    return system
+
+
+def store_result(
+    system: NetworkSystem[Any],
+    training: Values,
+    seed: int,
+    trained: tuple[Network, RunSettings],
+    images: ImageSet,
+    split: Split,
+    out: Path,
+    device: torch.device,
+    *,
+    resume: bool,
+    protocol: MultiSession | SingleSession | None = None,
+) -> StoredResult:
+    """Train what the system trains, run its protocol on the split, write the result; tell what came of it."""
+    if out.suffix != SUFFIX:
+        raise ValueError(f"'{system.name}' moves the network: its result is stored as {SUFFIX}; got '{out}'")
+    if training and system.training is None:
+        raise ValueError(f"'{system.name}' trains nothing on the base classes; it takes no --{next(iter(training))}")
+    settings = dataclasses.replace(system.training or Training(), **training, seed=seed)
+    protocol = protocol or _protocol(system, split)
+    network, base = trained
+    weights = module_digest(network)
+    began = time.perf_counter()
+    with shown_stages() as tell_maps:
+        maps = split_maps(network, base, images, split, Contents(), where=system.where, device=device, tell=tell_maps)
+    identity = json.dumps([spec_of(system), weights, split.digest()])
+    with shown_training() as tell:
+        run = TrainingRun(settings, device, out, resume, identity, tell=tell)
+        ready = system.on(maps, run)
+        prepared = time.perf_counter() - began
+        result = run_protocol(protocol, maps, ready, device)
+    about = {
+        "seed": seed,
+        "seconds": round(time.perf_counter() - began, 1),
+        "seconds_before_sessions": round(prepared, 1),
+        "device": str(device) if device.type == "cpu" else torch.cuda.get_device_name(device),
+        "version": version(),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "command": command_line(),
+        "options": {f.name: getattr(system, f.name) for f in dataclasses.fields(system)},
+        "training": None if system.training is None else dataclasses.asdict(settings),
+        "protocol": str(protocol),
+        "base_session": {"recipe": base.recipe.name, "backbone": base.recipe.backbone, "head": base.recipe.head}
+        | {"recipe_digest": base.recipe.digest()[:12], "seed": base.seed, "weights_digest": weights[:12]},
+        "notes": list(ready.notes()),
+    }
+    stored = StoredResult(
+        system.name, system.marks, result, split.name, split.digest(), digest_of_items(maps.items), about
+    )
+    stored.save(out)
+    run.clear()
+    Console().print(
+        f"{out}: {spec_of(system)} on {split.name}, {_told(result)}; {about['seconds']} s on {about['device']}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return stored
+
+
+def run_protocol(
+    protocol: MultiSession | SingleSession, maps: SplitMaps, ready: NetworkSystem[Any], device: torch.device
+) -> MethodResult | EpisodeResult:
+    """The sessions or episodes of a split, with positions of maps in place of features."""
+    if isinstance(protocol, MultiSession):
+        # What it keeps of old classes it chooses itself, so that the protocol has no memory to hand to it.
+        result = protocol.run(maps.items, ready, memory=False, device=device)
+        return dataclasses.replace(result, memory=ready.uses_memory)
+    shots = getattr(ready, "shots", protocol.shots)
+    return protocol.run(maps.items, ready, episodes=protocol.draw(maps.items).first_shots(shots), device=device)
+
+
+def _protocol(system: NetworkSystem[Any], split: Split) -> MultiSession | SingleSession:
+    """The one of the tables: `subspan reproduce` draws the same support and the same episodes."""
+    if system.protocol == "single-session":
+        return SingleSession()
+    if not split.sessions:
+        raise ValueError(f"system '{system.name}' learns session after session, split {split.name!r} has none")
+    return dataclasses.replace(FIXED if split.listed_support else RANDOM, ways=len(split.sessions[0]))
+
+
+def _told(result: MethodResult | EpisodeResult) -> str:
+    if isinstance(result, EpisodeResult):
+        half = float(interval_half_width(result.joint))
+        return f"{result.shots} shots, {result.joint.mean():.2f} +- {half:.2f} %, Delta {result.delta.mean():.2f}"
+    weighted = np.mean(summarize(result).weighted, axis=0)
+    return "accuracy after each session " + " ".join(f"{value:.2f}" for value in weighted)

@@ -1,0 +1,197 @@
+"""Maps of a split's images before the tail of a cut network: what systems that move the tail work on.
+
+Maps are large and never leave the machine. Protocols, which know features only, are given positions of maps in their
+place: the feature set of a split with one number per item, where its map lies.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from subspan.backbones import Network
+from subspan.backbones.cut import Tail, Where, cut
+from subspan.data import ImageSet, Split
+from subspan.features import FeatureSet
+from subspan.train.collect import Chosen, Contents, choose
+from subspan.train.evaluate import batches, evaluation_mode, normalised
+from subspan.train.extract import Extractor
+from subspan.train.recipe import Recipe
+from subspan.train.run import RunSettings
+
+CHUNK = 500  # images at once
+_COPIES_CHUNK = 100  # images whose copies are shown at once
+_SHARE_OF_FREE_MEMORY = 0.5  # of the device: training needs the rest
+EXACT = 1 << 24  # positions below this are whole in float32
+
+
+@dataclass(frozen=True, eq=False)
+class SplitMaps:
+    """The images of one split before the tail of its network, and the tail."""
+
+    tail: Tail  # in evaluation mode, on the device; not to be changed: work on copies of its parameters
+    head: nn.Module  # of the base session
+    maps: Tensor  # (P, c, h, w): base test, novel test, support copies, then all base training images
+    training: Tensor  # (N,): positions of the training images
+    labels: Tensor  # (N,): their classes
+    items: FeatureSet  # of positions (..., 1) in place of features
+    class_count: int  # C0
+
+    @property
+    def device(self) -> torch.device:
+        """Where features are computed."""
+        return next(self.tail.parameters()).device
+
+    def at(self, positions: Tensor) -> Tensor:
+        """Maps (n, c, h, w) at positions (n,), in float32, on the device."""
+        chosen = self.maps[positions.to(self.maps.device, torch.int64)]
+        return chosen.to(self.device, torch.float32, memory_format=torch.channels_last)
+
+    def features(self, positions: Tensor, parameters: dict[str, Tensor] | None = None) -> Tensor:
+        """Features (n, d) at positions (n,) without gradient, by the tail as it is or with other parameters."""
+        with torch.no_grad():
+            parts = [self.through(self.at(part), parameters) for part in positions.split(CHUNK)]
+        return torch.cat(parts)
+
+    def through(self, maps: Tensor, parameters: dict[str, Tensor] | None = None) -> Tensor:
+        """Features (n, d) of maps (n, c, h, w), by the tail as it is or with other parameters."""
+        return self.tail(maps) if parameters is None else torch.func.functional_call(self.tail, parameters, (maps,))
+
+    def parameters(self) -> dict[str, Tensor]:
+        """A copy of what the tail has learned, by name; statistics of its normalisation stay as they are."""
+        return {name: p.detach().clone() for name, p in self.tail.named_parameters()}
+
+    @cached_property
+    def training_features(self) -> Tensor:
+        """Features (N, d) of the base training images by the tail as it is."""
+        return self.features(self.training)
+
+
+def split_maps(
+    network: Network,
+    settings: RunSettings,
+    images: ImageSet,
+    split: Split,
+    contents: Contents,
+    *,
+    where: Where,
+    device: torch.device,
+    tell: Callable[[str, int, int], object] | None = None,
+) -> SplitMaps:
+    """Cut a trained network and compute the maps of its split; half precision on a GPU, where they stay if they fit."""
+    if settings.split_digest and settings.split_digest != split.digest():
+        raise ValueError(
+            f"the run was trained on split {settings.split!r} with digest {settings.split_digest[:12]}, "
+            f"these images give {split.digest()[:12]}: other images or another split"
+        )
+    chosen = choose(images, split, contents)
+    extractor = Extractor(network, settings.recipe, images.images, device=device)  # moves the network to the device
+    network.eval().requires_grad_(False)
+    trunk, tail = cut(network.backbone, where)
+    plain = np.concatenate([*chosen.base_test, *chosen.novel_test])
+    train, support = np.concatenate(chosen.base_train), chosen.novel_support.reshape(-1)
+    total = len(plain) + len(support) * contents.copies + len(train)
+    if total >= EXACT:
+        raise ValueError(f"{total} maps are too many: positions are whole numbers in float32 up to {EXACT} only")
+    stream = _shown(extractor, settings.recipe, images, plain, chosen, contents.copies, train, device)
+    maps = _computed(trunk, stream, total, device, tell)
+    first = total - len(train)
+    return SplitMaps(
+        tail=tail,
+        head=network.head,
+        maps=maps,
+        training=torch.arange(first, total, device=device),
+        labels=_labels(chosen.base_train, device),
+        items=_positions(chosen, contents, images, split),
+        class_count=len(chosen.base_train),
+    )
+
+
+def _shown(
+    extractor: Extractor,
+    recipe: Recipe,
+    images: ImageSet,
+    plain: NDArray[np.int64],
+    chosen: Chosen,
+    copies: int,
+    train: NDArray[np.int64],
+    device: torch.device,
+) -> Iterator[Tensor]:
+    """Network inputs (n, 3, h, w), some at a time: plain images, copies of the support, training images."""
+    support = chosen.novel_support.reshape(-1)
+    for pixels in batches(images.images, plain, device, CHUNK):
+        yield normalised(pixels, recipe.mean, recipe.std)
+    for start in range(0, len(support), _COPIES_CHUNK):
+        rows = support[start : start + _COPIES_CHUNK]
+        yield extractor.shown_copies(rows, copies, chosen.copies_seed).flatten(0, 1)
+    for pixels in batches(images.images, train, device, CHUNK):
+        yield normalised(pixels, recipe.mean, recipe.std)
+
+
+def _computed(
+    trunk: nn.Module,
+    stream: Iterator[Tensor],
+    total: int,
+    device: torch.device,
+    tell: Callable[[str, int, int], object] | None,
+) -> Tensor:
+    """Maps (total, c, h, w) of a stream of inputs."""
+    maps, done = torch.empty(0), 0
+    with evaluation_mode(trunk):
+        for inputs in stream:
+            part = trunk(inputs.contiguous(memory_format=torch.channels_last))
+            if done == 0:
+                maps = _room(part, total, device)
+            maps[done : done + len(part)] = part.to(maps.dtype)
+            done += len(part)
+            if tell is not None:
+                tell("maps", done, total)
+    for part in maps.split(CHUNK):
+        if not bool(torch.isfinite(part).all()):
+            raise ValueError("maps of this network hold infinity or NaN; half precision reaches up to 65504")
+    return maps
+
+
+def _room(part: Tensor, total: int, device: torch.device) -> Tensor:
+    """Memory for all maps: on the device where they fit, else on the host."""
+    dtype = torch.float16 if device.type == "cuda" else torch.float32
+    place = device
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        if part[0].numel() * total * 2 > _SHARE_OF_FREE_MEMORY * free:
+            place = torch.device("cpu")
+    return torch.empty((total, *part.shape[1:]), dtype=dtype, device=place, memory_format=torch.channels_last)
+
+
+def _labels(parts: list[NDArray[np.int64]], device: torch.device) -> Tensor:
+    """The class (n,) of every row, counted from 0."""
+    counts = torch.tensor([len(part) for part in parts])
+    return torch.repeat_interleave(torch.arange(len(parts)), counts).to(device)
+
+
+def _positions(chosen: Chosen, contents: Contents, images: ImageSet, split: Split) -> FeatureSet:
+    """The feature set of the split with positions (..., 1) in place of features, its items as in a feature file."""
+    base, novel = sum(map(len, chosen.base_test)), sum(map(len, chosen.novel_test))
+    support = chosen.novel_support.size
+    place = np.arange(base + novel + support * contents.copies, dtype=np.float32)[:, None]
+    cpu = torch.device("cpu")
+    return FeatureSet(
+        base_weight=np.zeros((len(chosen.base_train), 1), dtype=np.float32),
+        base_test=place[:base],
+        base_test_labels=_labels(chosen.base_test, cpu).numpy(),
+        novel_test=place[base : base + novel],
+        novel_test_labels=_labels(chosen.novel_test, cpu).numpy(),
+        novel_support=place[base + novel :].reshape(support, contents.copies, 1),
+        novel_support_labels=np.repeat(np.arange(len(chosen.novel_support)), chosen.novel_support.shape[1]),
+        base_names=tuple(images.class_names[c] for c in chosen.base_classes),
+        novel_names=tuple(images.class_names[c] for c in chosen.novel_classes),
+        meta={
+            "split": split.name,
+            "split_digest": split.digest(),
+            "contents": {"copies": contents.copies, "draw_seed": contents.draw_seed, "novel": contents.novel},
+        },
+    )

@@ -1,0 +1,116 @@
+"""What all systems that move the network have in common: where they come from, what they refuse, what they leave."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up_images import NOVEL, WAYS, World
+from typer.testing import CliRunner
+
+from subspan import create_method, list_methods, list_systems
+from subspan.cli import app
+from subspan.cli import train as train_command
+from subspan.cli.reproduce import RANDOM
+from subspan.features import FeatureSet
+from subspan.methods import method_options, spec_of
+from subspan.methods.registry import method_class
+from subspan.protocols.episodes import digest_of_items
+from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.results import MethodResult
+from subspan.protocols.stored_results import StoredResult
+from subspan.systems import list_network_systems
+from subspan.systems.base import MARKS
+from subspan.systems.network import NetworkSystem
+
+ALL = list_network_systems()
+SESSIONS = [name for name in ALL if method_class(name).protocol == "multi-session"]  # type: ignore[attr-defined]
+QUICK = {"topic": "topic:nodes=20,gas_passes=1,epochs=2"}
+
+
+def test_they_are_listed_apart() -> None:
+    assert "topic" in ALL
+    assert not set(ALL) & (set(list_systems()) | set(list_methods()))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_one_says_where_it_comes_from(name: str) -> None:
+    system = method_class(name)
+    assert issubclass(system, NetworkSystem)
+    assert re.search(r"\d{4}", system.reference), "a year"
+    assert re.match("|".join(MARKS), system.marks), "how far it was checked"
+    for part in ("Reference:", "Setting:", "Departures [ours]:"):
+        assert part in (system.__doc__ or ""), part
+    assert spec_of(create_method(name)) == name
+    for option, (_, _, explanation) in method_options(name).items():
+        assert len(explanation) > 10, option
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_features_are_not_enough(name: str) -> None:
+    e = np.eye(3)
+    arrays = {"base_weight": e[:2], "base_test": e[:2, None], "novel_test": e[2:, None]}
+    features = FeatureSet.from_arrays({**arrays, "novel_support": e[2:, None, None]})
+    with pytest.raises(ValueError, match=f"subspan train --system {name} --run RUN --data IMAGES --out FILE.json"):
+        MultiSession(ways=1, shots=1).run(features, create_method(name), memory=False)
+
+
+@pytest.fixture(scope="module")
+def folder(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The made-up images as a folder of classes."""
+    from PIL import Image
+
+    place = tmp_path_factory.mktemp("images")
+    for pixels, file in zip(world.images.images, world.images.files, strict=True):
+        path = place / file
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(path)
+    return place
+
+
+def subspan_train(*words: object):
+    train_command.register(app)
+    return CliRunner().invoke(app, ["train", *map(str, words)], env={"COLUMNS": "200"})
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_one_command_stores_the_result_of_the_protocol(name: str, tmp_path: Path, folder: Path) -> None:
+    base, out = tmp_path / "run", tmp_path / "result.json"
+    small = ["--width", 0.04, "--crop-size", 24, "--padding", 2, "--epochs", 1, "--cuts", "", "--batch-size", 20]
+    quiet = ["--no-progress", "--no-tensorboard", "--device", "cpu", "--image-size", 24]
+    trained = subspan_train("--data", folder, "--split", "folder:1", "--out", base, *small, *quiet)
+    assert trained.exit_code == 0, trained.output
+    done = subspan_train("--system", QUICK[name], "--run", base, "--data", folder, "--out", out, "--device", "cpu")
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert f"{QUICK[name]} on folder:1" in done.output
+    stored = StoredResult.load(out)
+    assert isinstance(stored.result, MethodResult)
+    assert (stored.system, stored.result.method, stored.split) == (name, QUICK[name], "folder:1")
+    assert stored.result.memory is method_class(name).uses_memory  # type: ignore[attr-defined]
+    assert stored.about["options"].items() >= {"epochs": 2}.items()
+    assert {"seed", "seconds", "device", "version", "command", "base_session", "notes"} <= set(stored.about)
+    assert len(stored.split_digest) == 64
+    assert out.stat().st_size < 20_000
+    # folder:1 has one session of all its five ways; the draw is that of `subspan reproduce`
+    assert stored.result.protocol == RANDOM.digest
+    assert not list(tmp_path.glob("*.checkpoint"))
+
+
+def test_the_items_are_those_of_the_feature_file(world: World) -> None:
+    assert len(world.maps().items.novel_support) == 10 * NOVEL
+    assert len(digest_of_items(world.maps().items)) == 12
+    assert len(world.split.sessions) == NOVEL // WAYS
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_is_missing_is_said(name: str, tmp_path: Path) -> None:
+    refused = subspan_train("--system", name, "--out", tmp_path / "x.json")
+    assert f"system '{name}' moves the network: it needs --run, --data and --out FILE.json" in str(refused.exception)
+
+
+def test_settings_of_a_training_that_there_is_not_are_refused(tmp_path: Path, world: World, folder: Path) -> None:
+    words = ["--run", world.folder, "--data", folder, "--device", "cpu"]
+    refused = subspan_train("--system", "topic", *words, "--steps", 5, "--out", tmp_path / "x.json")
+    assert "'topic' trains nothing on the base classes; it takes no --steps" in str(refused.exception)
+    refused = subspan_train("--system", "topic", *words, "--out", tmp_path / "x.safetensors")
+    assert "its result is stored as .json" in str(refused.exception)
