@@ -63,7 +63,7 @@ def tiny_backbone() -> TorchBackbone:
     return TorchBackbone("tiny", network(), PREPROCESSING)
 
 
-def write_onnx(path: Path) -> Path:
+def write_onnx(path: Path, batch: int | str = "n", opset: int = 18) -> Path:
     """The same network as an ONNX file, written node by node."""
     filters = network()[0]  # pyright: ignore[reportIndexIssue]
     constants = [
@@ -76,9 +76,9 @@ def write_onnx(path: Path) -> Path:
         helper.make_node("GlobalAveragePool", ["positive"], ["pooled"]),
         helper.make_node("Flatten", ["pooled"], ["features"]),
     ]
-    images = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["n", 3, SIDE, SIDE])
-    features = helper.make_tensor_value_info("features", TensorProto.FLOAT, ["n", WIDTH])
+    images = helper.make_tensor_value_info("images", TensorProto.FLOAT, [batch, 3, SIDE, SIDE])
+    features = helper.make_tensor_value_info("features", TensorProto.FLOAT, [batch, WIDTH])
     graph = helper.make_graph(nodes, "tiny", [images], [features], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
     onnx.save(model, path)
     return path

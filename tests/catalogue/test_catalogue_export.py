@@ -12,7 +12,7 @@ import made_photographs as made
 from subspan.catalogue import Catalogue, CatalogueError, CatalogueOptions, export
 
 
-@pytest.mark.parametrize("method", ["finetune", "prototype"])
+@pytest.mark.parametrize("method", ["finetune", "prototype", "calibrated"])
 def test_onnxruntime_gives_the_catalogues_probabilities(tmp_path: Path, backbone, method: str, monkeypatch):
     photographs = {name: made.photographs(name, 20) for name in ("red", "green", "blue")}
     options = CatalogueOptions(method=method)
@@ -47,9 +47,30 @@ def test_onnxruntime_gives_the_catalogues_probabilities(tmp_path: Path, backbone
         assert sorted(path.name for path in tmp_path.iterdir()) == ["c.onnx", "c.subspan"]
 
 
-def test_a_backbone_that_is_an_onnx_file_is_refused_in_one_sentence(tmp_path: Path):
+@pytest.mark.parametrize("opset", [11, 18, 22])  # older than torch writes, the same, newer
+def test_a_backbone_that_is_an_onnx_file_becomes_a_part_of_the_whole(tmp_path: Path, opset: int):
+    path = made.write_onnx(tmp_path / "tiny.onnx", opset=opset)
+    photographs = {name: made.photographs(name, 10) for name in ("red", "green", "blue")}
+    catalogue, _ = Catalogue.create(tmp_path / "c.subspan", photographs, CatalogueOptions(backbone=f"onnx:{path}"))
+    report = catalogue.export(tmp_path / "c.onnx", photographs["red"])
+    assert (report.agreed, report.input) == (10, ("n", 16, 16, 3))
+    path.unlink()  # the whole needs it no more
+    session = onnxruntime.InferenceSession(str(tmp_path / "c.onnx"), providers=["CPUExecutionProvider"])
+    for count in (1, 5):  # any size of batch
+        images = made.photographs("green", count, seed=7)
+        pixels = np.stack([catalogue.backbone.preprocessing.pixels(image) for image in images])
+        probabilities, _ = session.run(["probabilities", "familiarity"], {"pixels": pixels})
+        for row, answer in zip(probabilities, catalogue.predict(images, top=3), strict=True):
+            found = dict(zip([entry.name for entry in catalogue.classes()], row.tolist(), strict=True))
+            assert found == {c.name: pytest.approx(c.probability, abs=1e-4) for c in answer.candidates}
+
+
+def test_what_cannot_be_joined_is_one_sentence(tmp_path: Path, monkeypatch):
     path = made.write_onnx(tmp_path / "tiny.onnx")
     photographs = {name: made.photographs(name, 5) for name in ("red", "blue")}
     catalogue, _ = Catalogue.create(tmp_path / "c.subspan", photographs, CatalogueOptions(backbone=f"onnx:{path}"))
-    with pytest.raises(CatalogueError, match="is an ONNX file itself"):
+    path.write_bytes(b"changed since it was opened")
+    with pytest.raises(CatalogueError, match=r"cannot be joined with the head: \S") as caught:
         catalogue.export(tmp_path / "c.onnx", photographs["red"])
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "c.onnx").exists()

@@ -191,6 +191,12 @@ def test_an_onnx_file_gives_the_same_features_as_the_network_in_torch(tmp_path: 
     np.testing.assert_allclose(other.features(images), made.tiny_backbone().features(images), rtol=1e-4, atol=1e-5)
 
 
+def test_an_onnx_file_for_one_image_at_a_time_is_refused_with_its_cure(tmp_path: Path):
+    path = made.write_onnx(tmp_path / "one.onnx", batch=1)
+    with pytest.raises(BackboneError, match="must take any number of images; it takes 1 at a time"):
+        load_backbone(f"onnx:{path}")
+
+
 def test_a_function_of_your_own_gives_a_backbone():
     images = made.photographs("pink", 2)
     found = load_backbone("module:made_photographs.with_preprocessing")

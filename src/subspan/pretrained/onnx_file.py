@@ -24,6 +24,7 @@ class OnnxBackbone(Backbone):
     def __init__(self, file: Path) -> None:
         import onnxruntime
 
+        self.file = file
         content = file.read_bytes()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = min(usable_cores(), torch.get_num_threads())
@@ -33,7 +34,12 @@ class OnnxBackbone(Backbone):
         if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].shape[1] not in (3, None):
             shapes = ", ".join(f"{one.name} {one.shape}" for one in inputs)
             raise BackboneError(f"'{file}' must have one input (n, 3, height, width); it has {shapes}")
-        self._input = inputs[0].name
+        if isinstance(inputs[0].shape[0], int):
+            raise BackboneError(
+                f"'{file}' must take any number of images; it takes {inputs[0].shape[0]} at a time (export it with a "
+                "dynamic batch)"
+            )
+        self.input = inputs[0].name
         stored = self._session.get_modelmeta().custom_metadata_map.get(METADATA)
         side = inputs[0].shape[2] if isinstance(inputs[0].shape[2], int) else 224
         if stored is None:
@@ -54,7 +60,7 @@ class OnnxBackbone(Backbone):
 
     def forward(self, pixels: Pixels) -> FloatArray:
         inputs = self.preprocessing.normalise(torch.from_numpy(pixels)).contiguous().numpy()
-        return np.asarray(self._session.run(None, {self._input: inputs})[0], np.float32)
+        return np.asarray(self._session.run(None, {self.input: inputs})[0], np.float32)
 
 
 @register_source("onnx:FILE")
