@@ -19,10 +19,11 @@ from subspan.systems.training_run import TrainingRun
 # The published settings are for hours on a GPU; these for the few classes and dimensions of made-up features.
 QUICK = {
     "lwof": {"steps": 300, "batch": 16, "rates": (0.1, 0.01), "rate_cuts": (0.7,)},
+    "attractor": {"steps": 25, "batch": 4, "rates": (0.1, 0.03), "rate_cuts": (0.6,)},
     "cec": {"steps": 100, "rates": (0.02,), "rate_cuts": ()},
     "etf": {"steps": 200, "batch": 128},
     "idlvq": {"steps": 300, "batch": 128, "rates": (1e-2, 1e-3)},
-    "semantic-distill": {"steps": 200, "batch": 128},
+    "semantic-distill": {"steps": 400, "batch": 128, "rates": (1e-2, 1e-3)},
 }
 OPTIONS = {
     "cec": {"ways": 6, "queries": 4},

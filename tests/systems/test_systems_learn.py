@@ -17,10 +17,14 @@ ABLATIONS = {
     # with a large ridge, next to nothing but the means of random features is left
     "ranpac": ("ranpac:width=300", "ranpac:width=300,ridge=100", "all"),
     "lwof": ("lwof:shots=2", "lwof:shots=2,attention=false", "novel"),
+    "etf": ("etf", "etf:rate=0", "novel"),  # without session training no novel feature comes near its corner
+    "idlvq": ("idlvq", "idlvq:base_intra=1000", "all"),  # held to their class means, references learn nothing
+    # without distillation the mapping forgets old classes for new ones
+    "semantic-distill": ("semantic-distill:rate=0.001", "semantic-distill:rate=0.001,keep=0", "all"),
 }
 
 # Where classes come in families, a base class of the family tells what a few examples of a novel one leave open.
-WORLDS = {"lwof": {"families": 6}}
+WORLDS = {"lwof": {"families": 6}} | {name: {"worlds": 2} for name in ("etf", "idlvq", "semantic-distill")}
 
 
 def test_every_system_has_an_ablation():
