@@ -23,6 +23,15 @@ def test_cosine_head_is_the_scaled_cosine() -> None:
     np.testing.assert_allclose(head(features).detach().numpy(), 10 * cosines, rtol=1e-5)
 
 
+def test_euclidean_head_is_the_negative_squared_distance() -> None:
+    head = create_head("euclidean", 6, 4)
+    features = torch.rand(3, 6, generator=torch.Generator().manual_seed(0))
+    expected = -torch.cdist(features.double(), head.weight.double()).square()
+    torch.testing.assert_close(head(features).double(), expected, rtol=1e-5, atol=1e-5)
+    rows, bias = head.linear_form()  # type: ignore[union-attr]
+    torch.testing.assert_close((features @ rows.T + bias).softmax(1), head(features).softmax(1))
+
+
 @pytest.mark.parametrize("learn", [False, True])
 def test_the_scale_is_learned_only_if_asked(learn: bool) -> None:
     head = create_head("cosine", 6, 4, learn_scale=learn)
@@ -45,7 +54,7 @@ def test_network_joins_backbone_and_head() -> None:
 
 
 def test_errors_name_rule_and_value() -> None:
-    with pytest.raises(ValueError, match="head must be one of linear, cosine, got 'quadratic'"):
+    with pytest.raises(ValueError, match="head must be one of linear, cosine, euclidean, got 'quadratic'"):
         create_head("quadratic", 6, 4)
     with pytest.raises(ValueError, match=r"must be positive, got -1\.0"):
         create_head("cosine", 6, 4, scale=-1.0)

@@ -138,6 +138,21 @@ def folder_set() -> tuple[ImageSet, Split]:
     return images, FolderSessions(seed=3).make(images)
 
 
+@pytest.mark.parametrize("head", ["linear", "cosine", "euclidean"])
+def test_a_feature_file_scores_as_the_head_does(head: str) -> None:
+    images, split = folder_set()
+    recipe, contents = tiny_recipe(head=head), Contents(support_images=5, copies=1)
+    network = build_network(recipe, len(split.base_classes), 0)
+    work = Extractor(network, recipe, images.images, device=CPU)
+    settings = RunSettings(recipe, len(split.base_classes), 0)
+    made = feature_set(collect(work, images, split, contents), network, images, split, settings, contents)
+    linear = made.for_linear_scores()
+    scores = linear.base_test @ linear.base_weight.T + (0 if linear.base_bias is None else linear.base_bias)
+    with torch.no_grad():
+        expected = network.head(torch.from_numpy(made.base_test)).softmax(1)
+    np.testing.assert_allclose(torch.from_numpy(scores).softmax(1), expected, rtol=1e-4)
+
+
 def test_contents_of_a_feature_file(tmp_path: Path) -> None:
     images, split = folder_set()
     classes = len(split.base_classes)

@@ -54,7 +54,13 @@ def test_a_network_learns_colours_and_leaves_records(tmp_path: Path) -> None:
     "changes",
     [
         {"cutmix": 0.6, "se": True, "head": "cosine", "schedule": "cosine", "cuts": (), "label_smoothing": 0.1},
-        {"rotation_share": 0.5, "resized_share": 0.5, "backbone": "resnet18-he", "decay_on": "weights"},
+        {
+            "rotation_share": 0.5,
+            "resized_share": 0.5,
+            "backbone": "resnet18-he",
+            "decay_on": "weights",
+            "head": "euclidean",
+        },
         {"feature_mix": 0.5, "cutmix": 0.3, "head": "cosine", "margin": 0.1},
         {"feature_mix": 1.0, "backbone": "resnet18-he", "head": "cosine", "margin": -0.1, "rotation_share": 0.5},
     ],

@@ -3,13 +3,14 @@
 from subspan.backbones import he as _he
 from subspan.backbones import tian as _tian
 from subspan.backbones.blocks import STAGES, Mixing, pad_inputs
-from subspan.backbones.heads import CosineHead, LinearHead, create_head
+from subspan.backbones.heads import CosineHead, EuclideanHead, LinearHead, create_head
 from subspan.backbones.network import Network, feature_dim
 from subspan.backbones.registry import create_backbone, list_backbones, register_backbone
 
 __all__ = [
     "STAGES",
     "CosineHead",
+    "EuclideanHead",
     "LinearHead",
     "Mixing",
     "Network",

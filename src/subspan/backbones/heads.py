@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-Head = Literal["linear", "cosine"]
+Head = Literal["linear", "cosine", "euclidean"]
 
 
 class LinearHead(nn.Module):
@@ -55,6 +55,27 @@ class CosineHead(nn.Module):
             return self.scale * functional.linear(functional.normalize(features.float(), dim=1), rows)
 
 
+class EuclideanHead(nn.Module):
+    """Negative squared distances between features and one row per class: the nearest row answers."""
+
+    kind = "euclidean"
+    bias = None
+
+    def __init__(self, feature_dim: int, classes: int, *, generator: torch.Generator) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(_rows(feature_dim, classes, generator))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(n, d) to (n, C)."""
+        with torch.autocast(features.device.type, enabled=False):
+            features = features.float()
+            return functional.linear(features, *self.linear_form()) - features.square().sum(1, keepdim=True)
+
+    def linear_form(self) -> tuple[Tensor, Tensor]:
+        """Rows (C, d) and bias (C,) of the linear head with the same probabilities: an image's own length cancels."""
+        return 2 * self.weight, -self.weight.square().sum(1)
+
+
 def create_head(
     kind: str,
     feature_dim: int,
@@ -64,13 +85,15 @@ def create_head(
     scale: float = 16.0,
     learn_scale: bool = False,
     seed: int = 0,
-) -> LinearHead | CosineHead:
+) -> LinearHead | CosineHead | EuclideanHead:
     """A head with rows drawn by ``seed``; ``bias`` is for linear heads, the two scale options for cosine heads."""
     generator = torch.Generator().manual_seed(seed)
     if kind == "linear":
         return LinearHead(feature_dim, classes, bias=bias, generator=generator)
     if kind == "cosine":
         return CosineHead(feature_dim, classes, scale=scale, learn_scale=learn_scale, generator=generator)
+    if kind == "euclidean":
+        return EuclideanHead(feature_dim, classes, generator=generator)
     raise ValueError(f"head must be one of {', '.join(get_args(Head))}, got {kind!r}")
 
 

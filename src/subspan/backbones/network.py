@@ -5,13 +5,13 @@ from torch import Tensor, nn
 
 from subspan.backbones.blocks import Mixing
 from subspan.backbones.drop import Clock
-from subspan.backbones.heads import CosineHead, LinearHead
+from subspan.backbones.heads import CosineHead, EuclideanHead, LinearHead
 
 
 class Network(nn.Module):
     """Images (n, 3, h, w) to logits (n, C); ``features`` stops before the head."""
 
-    def __init__(self, backbone: nn.Module, head: LinearHead | CosineHead) -> None:
+    def __init__(self, backbone: nn.Module, head: LinearHead | CosineHead | EuclideanHead) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from subspan.backbones import CosineHead, Network
+from subspan.backbones import CosineHead, EuclideanHead, Network
 from subspan.data import ImageSet, Split
 from subspan.features import FeatureSet, Precision
 from subspan.train.collect import Collected, Contents
@@ -43,9 +43,10 @@ def feature_set(
     def names(values: tuple[str, ...] | None, chosen: tuple[int, ...]) -> tuple[str, ...] | None:
         return None if values is None else tuple(values[c] for c in chosen)
 
-    bias, support = head.bias, collected.novel_support
+    weight, bias = head.linear_form() if isinstance(head, EuclideanHead) else (head.weight, head.bias)
+    support = collected.novel_support
     return FeatureSet(
-        base_weight=head.weight[:classes].detach().cpu().float().numpy(),
+        base_weight=weight[:classes].detach().cpu().float().numpy(),
         base_bias=None if bias is None else bias[:classes].detach().cpu().float().numpy(),
         base_mean=collected.base_mean,
         base_test=np.concatenate(collected.base_test),

@@ -39,7 +39,9 @@ class Recipe:
     )
     drop_rate: float = _option(0.1, "rate of dropout and DropBlock")
     drop_ramp: int = _option(40_000, "training steps over which DropBlock's rate grows to drop_rate")
-    head: Literal["linear", "cosine"] = _option("linear", "inner products or cosines with one row per class")
+    head: Literal["linear", "cosine", "euclidean"] = _option(
+        "linear", "inner products, cosines or squared distances to one row per class"
+    )
     head_bias: bool = _option(False, "bias of a linear head")
     head_scale: float = _option(16.0, "scale of a cosine head")
     learn_scale: bool = _option(False, "learn the scale of a cosine head")
