@@ -34,8 +34,8 @@ def made_up_images(seed: int = 0) -> ImageSet:
     y, x = np.mgrid[:SIZE, :SIZE]
     phase = generator.uniform(0, 2 * np.pi, len(labels))
     angles = direction[labels, 0, None, None] * y + direction[labels, 1, None, None] * x + phase[:, None, None]
-    pictures = 128 + 35 * ground[labels][:, None, None] + 45 * np.sin(angles)[..., None] * colour[labels][:, None, None]
-    pixels = np.clip(pictures + generator.normal(0, 30, pictures.shape), 0, 255).astype(np.uint8)
+    pictures = 128 + 20 * ground[labels][:, None, None] + 35 * np.sin(angles)[..., None] * colour[labels][:, None, None]
+    pixels = np.clip(pictures + generator.normal(0, 45, pictures.shape), 0, 255).astype(np.uint8)
     files = tuple(f"c{label}/{i:03d}.png" for i, label in enumerate(labels))
     return ImageSet(pixels, labels, tuple(f"class {c}" for c in range(BASE + NOVEL)), None, files)
 

@@ -25,11 +25,12 @@ from subspan.systems.network import NetworkSystem
 
 ALL = list_network_systems()
 SESSIONS = [name for name in ALL if method_class(name).protocol == "multi-session"]  # type: ignore[attr-defined]
-QUICK = {"topic": "topic:nodes=20,gas_passes=1,epochs=2"}
+QUICK = {"topic": "topic:nodes=20,gas_passes=1,epochs=2", "idlvq-full": "idlvq-full:epochs=2"}
+FAST = {"topic": [], "idlvq-full": ["--steps", 3, "--batch", 8]}
 
 
 def test_they_are_listed_apart() -> None:
-    assert "topic" in ALL
+    assert {"topic", "idlvq-full"} <= set(ALL)
     assert not set(ALL) & (set(list_systems()) | set(list_methods()))
 
 
@@ -80,7 +81,8 @@ def test_one_command_stores_the_result_of_the_protocol(name: str, tmp_path: Path
     quiet = ["--no-progress", "--no-tensorboard", "--device", "cpu", "--image-size", 24]
     trained = subspan_train("--data", folder, "--split", "folder:1", "--out", base, *small, *quiet)
     assert trained.exit_code == 0, trained.output
-    done = subspan_train("--system", QUICK[name], "--run", base, "--data", folder, "--out", out, "--device", "cpu")
+    words = ["--run", base, "--data", folder, "--out", out, "--device", "cpu", *FAST[name]]
+    done = subspan_train("--system", QUICK[name], *words)
     assert done.exit_code == 0, (done.output, done.exception)
     assert f"{QUICK[name]} on folder:1" in done.output
     stored = StoredResult.load(out)

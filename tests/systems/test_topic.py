@@ -14,7 +14,7 @@ from subspan.protocols.multi_session import MultiSession
 from subspan.protocols.results import MethodResult
 from subspan.systems.topic import Topic, overlap
 
-PROTOCOL = MultiSession(ways=WAYS, draws=2)
+PROTOCOL = MultiSession(ways=WAYS, draws=1)
 QUICK = Topic(nodes=40, gas_passes=1, epochs=30, rate=0.05)
 
 
@@ -26,9 +26,9 @@ def result(world: World, system: Topic) -> MethodResult:
 def test_it_learns_new_classes_and_its_anchors_keep_the_old_ones(world: World) -> None:
     held, free = result(world, QUICK), result(world, dataclasses.replace(QUICK, anchor=0.0))
     chance = 100 / (BASE + 2 * WAYS)
-    assert held.base[:, 0].mean() > 90
+    assert held.base[:, 0].mean() > 70
     assert held.novel[:, 1].mean() > 3 * chance
-    assert held.base[:, -1].mean() > 70
+    assert held.base[:, -1].mean() > 55
     assert free.base[:, -1].mean() < held.base[:, -1].mean() - 15
 
 
