@@ -12,9 +12,10 @@ from made_up_features import BASE_COUNT, made_up_arrays
 
 from subspan.cli import main, reproduce
 from subspan.features import FeatureSet
-from subspan.methods import regularizer
+from subspan.methods import create_method, regularizer
 from subspan.protocols.config import Config, Setting
 from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.stored_results import StoredResult
 from subspan.report.reproduction import BEYOND, METHODS
 from subspan.solve import sgd
 
@@ -62,13 +63,21 @@ def folder(tmp_path_factory):
     return folder
 
 
+def store_topic(folder, features):
+    """A stored result of a system that moves the network, as the command of the training machine leaves it."""
+    result = reproduce.RANDOM.run(features, create_method("ncm"), memory=False)
+    about = {"seconds": 120.0, "device": "a GPU", "base_session": {"recipe": "paper"}}
+    StoredResult("topic", "M", result, "random:1", "digest", "items", about).save(folder / "topic-random-1.json")
+
+
 @pytest.fixture(scope="module")
 def written(subspan, folder, tmp_path_factory):
     class NoCapture:
         readouterr = staticmethod(lambda: type("Captured", (), {"out": "", "err": ""}))
 
-    out = tmp_path_factory.mktemp("out")
-    options = ("--systems", "ncm,fecam,lwof", "--report", out, "--markdown", out / "R.md")
+    out, parts = tmp_path_factory.mktemp("out"), tmp_path_factory.mktemp("parts")
+    store_topic(parts, FeatureSet.load(folder / "paper-random-1.safetensors"))
+    options = ("--systems", "ncm,fecam,lwof,topic", "--parts", parts, "--report", out, "--markdown", out / "R.md")
     status, _, _ = subspan(NoCapture, "--features", folder, *options)
     assert status == 0
     return out
@@ -134,7 +143,7 @@ def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):
 
 def test_systems_run_where_they_can(written, folder):
     random, fixed = (rows_of(written / f"systems-{where}-paper.csv") for where in ("random", "fixed"))
-    assert {name for name, _ in random} == {"ncm", "fecam", "subspace", "prototype"}
+    assert {name for name, _ in random} == {"ncm", "fecam", "topic", "subspace", "prototype"}
     assert {name for name, _ in fixed} == {"ncm", "fecam", "subspace", "prototype", "calibrated"}
     features = FeatureSet.load(folder / "paper-fixed.safetensors")
     unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (features.base_test, features.base_mean)]
@@ -143,6 +152,12 @@ def test_systems_run_where_they_can(written, folder):
     text = (written / "R.md").read_text()
     assert "System fecam on random-4: method 'fecam' needs the array 'base_covariance'" in text
     assert "System lwof on random-1, random-4: " in text
+    assert "System topic: no stored result for random-4 with recipe 'paper'." in text
+    with (written / "systems-random-paper.csv").open() as file:
+        header, *lines = csv.reader(file)
+    stored = dict(zip(header, next(line for line in lines if "ours, stored" in line), strict=True))
+    assert (stored["system"], stored["training_minutes"]) == ("topic", "2.0")
+    assert "topic: its part was trained on real images on a GPU." in text
 
 
 def test_an_unknown_system_is_named(subspan, folder, capsys):

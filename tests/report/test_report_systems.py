@@ -20,7 +20,7 @@ def run(result):
     return make
 
 
-ROW = PublishedRow("TEEN", (70.0,) * 8 + (52.0,), "M+L", system="teen")
+ROW = PublishedRow("TEEN", (70.0,) * 8 + (52.0,), "M+L", systems=("teen",))
 
 
 def lines(table):

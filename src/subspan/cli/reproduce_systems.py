@@ -13,24 +13,27 @@ from rich.console import Console
 from subspan.cli.bench import session_progress
 from subspan.cli.inputs import find_embeddings, usual_embeddings
 from subspan.features import FeatureSet
-from subspan.methods import BaseSession
-from subspan.methods.registry import create_method, method_options
+from subspan.methods import BaseSession, list_methods
+from subspan.methods.registry import create_method, method_class, method_options
 from subspan.protocols.config import Setting
 from subspan.protocols.fan_out import Placement, Tick
 from subspan.protocols.inputs import missing_for
 from subspan.protocols.multi_session import MultiSession
-from subspan.protocols.multi_session_runs import Job, Split, run_jobs
+from subspan.protocols.multi_session_runs import Job, Split, merge, run_jobs
 from subspan.protocols.results import MethodResult
+from subspan.protocols.stored_results import StoredResult, stored_results
 from subspan.report.figures import ReportFigure
 from subspan.report.html import ReportTable
 from subspan.report.published import published
 from subspan.report.systems import SystemRun, cost_picture, systems_table
 from subspan.systems import System, list_systems
 from subspan.systems.base import DrawnFeaturesWarning, TrainedSystem
+from subspan.systems.network import NetworkSystem
 from subspan.systems.trained_part import TrainedPart, TrainedPartError
 
 EVERY = "all"
-PARTS = "systems"  # folder of trained parts, beside the one of feature files
+PARTS = "systems"  # folder of trained parts and stored results, beside the one of feature files
+NETWORK_SYSTEM = NetworkSystem.kind
 BESIDE = ("subspace", "prototype", "calibrated")  # methods that stand in the tables of systems
 
 SystemsOption = Annotated[
@@ -38,7 +41,9 @@ SystemsOption = Annotated[
 ]
 PartsOption = Annotated[
     Path | None,
-    typer.Option(help=f"Folder of trained parts of systems; default '{PARTS}' beside the feature files."),
+    typer.Option(
+        help=f"Folder of trained parts and stored results of systems; default '{PARTS}' beside the feature files."
+    ),
 ]
 
 
@@ -65,17 +70,20 @@ def multi_session_part(
         with session_progress(console) as bar:
             task = bar.add_task("sessions of systems", total=None)
             ran, left_out = run_systems(names, protocol, splits, parts, place, lambda t=task: bar.advance(t))
+            kept, absent = stored_runs(names, protocol, list(splits), parts, recipe)
         fixed = protocol.draws == 0
         quoted = published().fixed_split if fixed else published().without_memory
-        rows = [row for row in (*quoted.rows, *(() if fixed else published().with_memory.rows)) if row.system]
+        rows = [row for row in (*quoted.rows, *(() if fixed else published().with_memory.rows)) if row.systems]
         notes = (
             f"Base sessions by recipe '{recipe}'. Splits: {', '.join(splits)}; a system is averaged over those it "
             "can run on.",
         )
-        made.tables.append(systems_table([*found, *ran], rows, published(), fixed=fixed, recipe=recipe, notes=notes))
-        made.missing.extend(left_out)
+        made.tables.append(
+            systems_table([*found, *ran, *kept], rows, published(), fixed=fixed, recipe=recipe, notes=notes)
+        )
+        made.missing.extend([*left_out, *absent])
         if not fixed:
-            made.figures.append(cost_picture([*found, *ran]))
+            made.figures.append(cost_picture([*found, *ran, *kept]))
     return made
 
 
@@ -86,7 +94,7 @@ def episode_settings(
     models = {line.system: line.model for line in published().single_session if line.system}
     settings, left_out = [], []
     kind = usual_embeddings(features)
-    for name in names:
+    for name in (name for name in names if method_class(name).kind != NETWORK_SYSTEM):
         for number in shots:
             system = create_system(name, parts, shots=number)
             wanted = kind if "embeddings" in system.needs else None
@@ -101,7 +109,7 @@ def episode_settings(
 
 def chosen_systems(text: str) -> list[str]:
     """The names in ``all`` or ``name,name``."""
-    known = list_systems()
+    known = [*list_systems(), *list_methods(NETWORK_SYSTEM)]
     names = known if text == EVERY else [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in known:
@@ -146,6 +154,36 @@ def lacking(system: System, split: Split) -> str:
     return ""
 
 
+def stored_runs(
+    names: Sequence[str], protocol: MultiSession, splits: Sequence[str], parts: Path, recipe: str
+) -> tuple[list[SystemRun], list[str]]:
+    """The stored results of systems that move the network, and a sentence for each split without one."""
+    wanted = [name for name in names if method_class(name).kind == NETWORK_SYSTEM]
+    found: dict[tuple[str, bool], dict[str, StoredResult]] = {}
+    for stored in stored_results(parts, protocol.digest) if wanted else []:
+        split, base = stored.split.replace(":", "-"), stored.about.get("base_session", {})
+        if stored.system in wanted and split in splits and base.get("recipe") == recipe:
+            assert isinstance(stored.result, MethodResult)
+            found.setdefault((stored.system, stored.result.memory), {})[split] = stored
+    runs = []
+    for (name, _), results in found.items():
+        merged = merge([one.result for one in results.values() if isinstance(one.result, MethodResult)])
+        devices = sorted({str(one.about.get("device")) for one in results.values()})
+        minutes = sum(one.minutes for one in results.values()) / len(results)
+        marks = next(iter(results.values())).marks
+        runs.append(
+            SystemRun(
+                name, replace(merged, method=name), marks, minutes, f"real images on {' and '.join(devices)}", True
+            )
+        )
+    left_out = []
+    for name in wanted:
+        have = {split for (system, _), results in found.items() if system == name for split in results}
+        if absent := [split for split in splits if split not in have]:
+            left_out.append(f"System {name}: no stored result for {', '.join(absent)} with recipe '{recipe}'.")
+    return runs, left_out
+
+
 def run_systems(
     names: Sequence[str],
     protocol: MultiSession,
@@ -157,7 +195,7 @@ def run_systems(
     """Every system on the splits (by name) that have what it needs, and a sentence for each that was left out."""
     pairs = list(splits.values())
     jobs, named, left_out = [], [], []
-    for name in names:
+    for name in (name for name in names if method_class(name).kind != NETWORK_SYSTEM):
         system = create_system(name, parts)
         reasons = {title: lacking(system, split) for title, split in splits.items()}
         usable = tuple(number for number, reason in enumerate(reasons.values()) if not reason)

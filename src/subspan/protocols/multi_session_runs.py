@@ -56,7 +56,7 @@ def run_jobs(
     )
 
 
-def _merge(results: Sequence[MethodResult]) -> MethodResult:
+def merge(results: Sequence[MethodResult]) -> MethodResult:
     """The results of one method on several files as one, with the draws of all and the number of each draw's file."""
     first = results[0]
     if len(results) == 1:
@@ -91,4 +91,4 @@ def _run(shared: tuple[MultiSession, list[Split], str, bool], job: Job, tick: Ti
             keep_predictions=keep_predictions,
         )
     )
-    return replace(_merge(results), notes=notes)
+    return replace(merge(results), notes=notes)

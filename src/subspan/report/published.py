@@ -21,7 +21,7 @@ class PublishedRow:
     accuracy: tuple[float, ...]
     source: str  # a key of Published.sources
     method: str | None = None  # ours of the same name, with options; None for a row only quoted
-    system: str = ""  # ours of the same system
+    systems: tuple[str, ...] = ()  # ours of the same system
     memory: bool | None = None  # the paper's setting: one example per earlier class is kept, or none
     stored: str = ""  # what a later system keeps, where it keeps something
     network: str = ""
@@ -121,7 +121,13 @@ def _episodes(row: Mapping[str, Any]) -> PublishedEpisodes:
 
 def _table(data: Mapping[str, Any]) -> PublishedTable:
     rows = tuple(
-        PublishedRow(**{**row, "accuracy": tuple(math.nan if a is None else float(a) for a in row["accuracy"])})
+        PublishedRow(
+            **{
+                **row,
+                "accuracy": tuple(math.nan if a is None else float(a) for a in row["accuracy"]),
+                "systems": tuple(row.get("systems", ())),
+            }
+        )
         for row in data["rows"]
     )
     return PublishedTable(tuple(data["sessions"]), rows, data.get("label", ""))

@@ -68,7 +68,7 @@ def systems_table(
     )
     columns = (*(measure.column for measure in measures), *costs)
     last = max(number for number, column in enumerate(columns) if column.key.startswith("session_"))
-    theirs = {row.system: row for row in quoted}
+    theirs = {name: row for row in quoted for name in row.systems}
     rows = []
     for run in sorted(runs, key=lambda run: (run.result.memory, run.name)):
         row = theirs.get(run.name)
