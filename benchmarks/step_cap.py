@@ -1,0 +1,62 @@
+"""How many steps the paper's sessions took: its tables beside ours with a cap of 1000 steps, and without.
+
+The paper ends a session when its loss has changed by less than 1e-4 for ten steps; the released code stops after 1000
+steps at the latest. Fine-tuning and the subspace regularizer mostly reach that cap, the language regularizers do not.
+Every line is ours, times the ratio of session-0 accuracies (the paper's / ours), minus the published accuracy.
+
+    python benchmarks/step_cap.py benchmarks/features/paper-random-*.safetensors --draws 3
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from subspan.features import FeatureSet
+from subspan.methods import create_method
+from subspan.protocols.fan_out import Placement
+from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.multi_session_runs import Job, run_jobs
+from subspan.report.published import published
+from subspan.report.summary import summarize
+
+CAP, NONE = 1000, 100_000
+VARIANTS = ("finetune", "finetune:beta_base=0,beta_novel=0", "subspace")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("features", type=Path, nargs="+", help="feature files of random splits; number 0 is left out")
+    parser.add_argument("--draws", type=int, default=3, help="support draws for each split")
+    parser.add_argument("--workers", type=int, help="processes; default one for each core")
+    given = parser.parse_args()
+    files = [path for path in given.features if not path.stem.endswith("-random-0")]
+    splits = [(FeatureSet.load(path), None) for path in files]
+    tables = {False: (published().without_memory, published().old_penalty), True: (published().with_memory,)}
+    wanted = []
+    for memory, quoted in tables.items():
+        for method in VARIANTS:
+            row = next((found for table in quoted if (found := table.of(method, memory)) is not None), None)
+            if row is not None:
+                wanted += [(memory, method, cap, row) for cap in (CAP, NONE)]
+    jobs = [
+        Job(create_method(method, max_steps=cap), memory, tuple(range(len(splits))))
+        for memory, method, cap, _ in wanted
+    ]
+    results = run_jobs(MultiSession(draws=given.draws), splits, jobs, Placement(workers=given.workers))
+    print(
+        f"{', '.join(path.stem for path in files)}; {given.draws} draws each. Scaled minus published, sessions 1 to 8:"
+    )
+    for (memory, _, cap, row), result in zip(wanted, results, strict=True):
+        mean = summarize(result).weighted.mean(0)
+        apart = (mean * row.accuracy[0] / mean[0] - row.accuracy)[1:]
+        told = " ".join(f"{value:+6.2f}" for value in apart)
+        steps = " ".join(f"{value:4.0f}" for value in result.steps.mean(0))
+        print(
+            f"{'+M' if memory else '-M'} {row.model:28} {'at most 1000' if cap == CAP else 'no cap':12} {told}   mean "
+            f"{np.abs(apart).mean():.2f}; steps {steps}"
+        )
+
+
+if __name__ == "__main__":
+    main()
