@@ -12,12 +12,13 @@ from subspan import create_method, list_methods, list_systems
 from subspan.cli import app
 from subspan.cli import train as train_command
 from subspan.cli.reproduce import RANDOM
+from subspan.cli.reproduce_single_session import PROTOCOL as EPISODES
 from subspan.features import FeatureSet
 from subspan.methods import method_options, spec_of
 from subspan.methods.registry import method_class
 from subspan.protocols.episodes import digest_of_items
 from subspan.protocols.multi_session import MultiSession
-from subspan.protocols.results import MethodResult
+from subspan.protocols.results import EpisodeResult, MethodResult
 from subspan.protocols.stored_results import StoredResult
 from subspan.systems import list_network_systems
 from subspan.systems.base import MARKS
@@ -30,7 +31,7 @@ FAST = {"topic": [], "idlvq-full": ["--steps", 3, "--batch", 8]}
 
 
 def test_they_are_listed_apart() -> None:
-    assert {"topic", "idlvq-full"} <= set(ALL)
+    assert {"topic", "idlvq-full", "xtarnet"} <= set(ALL)
     assert not set(ALL) & (set(list_systems()) | set(list_methods()))
 
 
@@ -74,13 +75,20 @@ def subspan_train(*words: object):
     return CliRunner().invoke(app, ["train", *map(str, words)], env={"COLUMNS": "200"})
 
 
-@pytest.mark.parametrize("name", SESSIONS)
-def test_one_command_stores_the_result_of_the_protocol(name: str, tmp_path: Path, folder: Path) -> None:
-    base, out = tmp_path / "run", tmp_path / "result.json"
+@pytest.fixture(scope="module")
+def base(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on folder:1: seven base classes, five novel ones in one session."""
+    place = tmp_path_factory.mktemp("base") / "run"
     small = ["--width", 0.04, "--crop-size", 24, "--padding", 2, "--epochs", 1, "--cuts", "", "--batch-size", 20]
     quiet = ["--no-progress", "--no-tensorboard", "--device", "cpu", "--image-size", 24]
-    trained = subspan_train("--data", folder, "--split", "folder:1", "--out", base, *small, *quiet)
+    trained = subspan_train("--data", folder, "--split", "folder:1", "--out", place, *small, *quiet)
     assert trained.exit_code == 0, trained.output
+    return place
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_one_command_stores_the_result_of_the_sessions(name: str, tmp_path: Path, folder: Path, base: Path) -> None:
+    out = tmp_path / "result.json"
     words = ["--run", base, "--data", folder, "--out", out, "--device", "cpu", *FAST[name]]
     done = subspan_train("--system", QUICK[name], *words)
     assert done.exit_code == 0, (done.output, done.exception)
@@ -93,9 +101,22 @@ def test_one_command_stores_the_result_of_the_protocol(name: str, tmp_path: Path
     assert {"seed", "seconds", "device", "version", "command", "base_session", "notes"} <= set(stored.about)
     assert len(stored.split_digest) == 64
     assert out.stat().st_size < 20_000
-    # folder:1 has one session of all its five ways; the draw is that of `subspan reproduce`
-    assert stored.result.protocol == RANDOM.digest
+    assert stored.result.protocol == RANDOM.digest  # the draw is that of `subspan reproduce`
     assert not list(tmp_path.glob("*.checkpoint"))
+
+
+def test_one_command_stores_the_result_of_the_episodes(tmp_path: Path, folder: Path, base: Path) -> None:
+    out = tmp_path / "result.json"
+    words = ["--run", base, "--data", folder, "--out", out, "--device", "cpu", "--steps", 3]
+    done = subspan_train("--system", "xtarnet:shots=1", *words)
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert "xtarnet:shots=1 on folder:1, 1 shots" in done.output
+    stored = StoredResult.load(out)
+    assert isinstance(stored.result, EpisodeResult)
+    assert len(stored.result.joint) == EPISODES.count
+    assert stored.result.protocol == f"{EPISODES.digest}, first 1 of 5 shots"  # as `subspan reproduce` has it
+    assert stored.about["training"]["steps"] == 3
+    assert out.stat().st_size < 200_000
 
 
 def test_the_items_are_those_of_the_feature_file(world: World) -> None:
