@@ -27,7 +27,7 @@ def catalogue(tmp_path: Path, subspan, network: str) -> Path:
     path = tmp_path / "c.subspan"
     status, out, _ = subspan("init", path, photographs, "--backbone", network)
     assert status == 0
-    assert "3 classes, method finetune" in out
+    assert "3 classes, method calibrated" in out
     assert "on 18 photographs" in out
     return path
 
@@ -128,7 +128,7 @@ def test_init_from_weights_needs_no_photographs(tmp_path: Path, subspan, network
         (["predict", "CATALOGUE", "x.png", "--reject", "--reject-share", "0.001"], "needs at least 999 held-out"),
         (["rename", "CATALOGUE", "red", "green"], "class 'green' exists already"),
         (["remove", "CATALOGUE", "nobody"], "class 'nobody' is not known"),
-        (["export", "CATALOGUE", "--onnx", "c.onnx"], "is an ONNX file itself"),
+        (["export", "CATALOGUE", "--onnx", "."], "is a folder; name the file"),
         (["prune", "CATALOGUE", "--keep", "0"], "at least the current version"),
     ],
 )

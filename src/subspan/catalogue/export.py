@@ -1,8 +1,6 @@
 """A catalogue as one ONNX file: backbone, head and calibration, checked by onnxruntime before it gets its name."""
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.onnx_graph import PIXELS, PROBABILITIES, make_graph
 from subspan.catalogue.snapshot import Snapshot
+from subspan.files import replacing
 from subspan.pretrained import Backbone, Image
 
 TOLERANCE = 1e-3  # greatest difference of a probability that two ways of adding float32 numbers may make
@@ -39,6 +38,8 @@ def export_onnx(
 
     Its metadata holds the class names, the preprocessing, the version and the rejection threshold for ``share``.
     """
+    if file.is_dir():
+        raise CatalogueError(f"'{file}' is a folder; name the file to write")
     if not images:
         raise CatalogueError("an export is checked on photographs; give at least one")
     try:
@@ -60,8 +61,7 @@ def export_onnx(
     }
     onnx.helper.set_model_props(proto, {"subspan": json.dumps(about)})
     expected = snapshot.probabilities(snapshot.scores(backbone.forward(pixels)))
-    with tempfile.TemporaryDirectory(dir=file.absolute().parent, prefix=".subspan-") as folder:
-        whole = Path(folder) / file.name
+    with replacing(file) as whole:
         onnx.save_model(proto, whole)
         session = onnxruntime.InferenceSession(str(whole), providers=["CPUExecutionProvider"])
         found = np.concatenate([_run(session, pixels[:1]), _run(session, pixels[1:])])  # two sizes of batch
@@ -71,7 +71,6 @@ def export_onnx(
                 f"the exported file differs from the catalogue by {difference:.2g} in a probability, more than "
                 f"{TOLERANCE:g}; it was not kept"
             )
-        os.replace(whole, file)
     return ExportReport(
         file=str(file),
         bytes=file.stat().st_size,

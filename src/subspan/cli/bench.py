@@ -160,8 +160,8 @@ def write_predictions(path: Path, results: Sequence[MethodResult]) -> None:
                     }
                 )
             )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pd.concat(frames).to_csv(path, index=False)
+    with replacing(path) as file:  # whose name does not end like the path's
+        pd.concat(frames).to_csv(file, index=False, compression="gzip" if path.suffix == ".gz" else None)
 
 
 def _methods(

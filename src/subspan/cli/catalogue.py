@@ -18,6 +18,7 @@ from subspan.cli.flags import Values, with_flags
 from subspan.cli.stages import shown_stages
 from subspan.data import DataError, folders
 from subspan.data.classfiles import is_image
+from subspan.files import replacing
 from subspan.pretrained import Image, list_sources
 
 CataloguePath = Annotated[Path, typer.Argument(metavar="CATALOGUE", help="Catalogue, a folder NAME.subspan.")]
@@ -198,7 +199,8 @@ def evaluate(
     with shown_stages() as progress, open_class_photographs(photographs) as by_class:
         result = opened.evaluate(by_class, skip_bad=skip_bad, progress=progress)
     if confusion is not None:
-        tables.confusion_table(result).to_csv(confusion)
+        with replacing(confusion) as file:
+            tables.confusion_table(result).to_csv(file)
     if as_json:
         _print_json(dataclasses.asdict(result))
     else:
