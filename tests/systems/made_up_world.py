@@ -3,6 +3,7 @@ round, and novel classes that resemble base classes."""
 
 import numpy as np
 from quick_parts import with_part
+from sklearn.linear_model import LogisticRegression
 
 from subspan.features import FeatureSet
 from subspan.protocols.multi_session import MultiSession
@@ -11,8 +12,11 @@ C0, C1, D = 20, 6, 32
 CHANCE = 100 / (C0 + C1)
 
 
-def make_world(seed=0, *, noise=1.2, images=6, test=25, families=0) -> FeatureSet:
-    """With families, classes are variants of a few: what one class is like tells of others of its family."""
+def make_world(seed=0, *, noise=1.2, images=6, test=25, families=0, logistic=False) -> FeatureSet:
+    """With families, classes are variants of a few: what one class is like tells of others of its family.
+
+    ``logistic``: base rows and biases are those of logistic regression, as a linear head learns them.
+    """
     rng = np.random.default_rng(seed)
     base = rng.normal(size=(C0, D))
     if families:
@@ -28,9 +32,13 @@ def make_world(seed=0, *, noise=1.2, images=6, test=25, families=0) -> FeatureSe
     train = np.stack([around(c, 200) for c in range(C0)])
     means = train.mean(1)
     deviations = (train - means[:, None]).reshape(-1, D)
+    head = {"base_weight": means - means.mean(0)}
+    if logistic:
+        learned = LogisticRegression(C=1e-3).fit(train.reshape(-1, D), np.repeat(np.arange(C0), train.shape[1]))
+        head = {"base_weight": learned.coef_, "base_bias": learned.intercept_}
     return FeatureSet.from_arrays(
         {
-            "base_weight": means - means.mean(0),
+            **head,
             "base_mean": means,
             "base_covariance": deviations.T @ deviations / len(deviations),
             "base_test": np.stack([around(c, test) for c in range(C0)]),

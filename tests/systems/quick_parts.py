@@ -20,12 +20,13 @@ from subspan.systems.training_run import TrainingRun
 QUICK = {
     "lwof": {"steps": 300, "batch": 16, "rates": (0.1, 0.01), "rate_cuts": (0.7,)},
     "attractor": {"steps": 25, "batch": 4, "rates": (0.1, 0.03), "rate_cuts": (0.6,)},
-    "cec": {"steps": 100, "rates": (0.02,), "rate_cuts": ()},
+    "cec": {"steps": 400, "rates": (5e-3, 1e-3), "rate_cuts": (0.6,), "optimiser": "adam"},
     "etf": {"steps": 200, "batch": 128},
     "idlvq": {"steps": 300, "batch": 128, "rates": (1e-2, 1e-3)},
     "semantic-distill": {"steps": 400, "batch": 128, "rates": (1e-2, 1e-3)},
 }
 OPTIONS = {
+    "attractor": {"shots": 2},
     "cec": {"ways": 6, "queries": 4},
     "etf": {"classes": 26, "width": 32},
     "semantic-distill": {"superclasses": 3, "width": 8, "hidden": 32},
@@ -43,9 +44,9 @@ def untrained(spec: str) -> Method:
     return create_method(spec, **OPTIONS.get(spec.partition(":")[0], {}))
 
 
-def write_part(system: TrainedSystem, features: TrainingFeatures, path: Path) -> Path:
+def write_part(system: TrainedSystem, features: TrainingFeatures, path: Path, **changes) -> Path:
     """Train a part quickly and write it."""
-    tensors = system.train_part(features, quick_run(system))
+    tensors = system.train_part(features, quick_run(system, **changes))
     signature = tuple(signature_of(features.base.rows).tolist())
     part = TrainedPart(system.name, system.part_options(), tensors, features.width, signature, features.source)
     return part.save(path)

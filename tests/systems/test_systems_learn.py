@@ -16,7 +16,9 @@ ABLATIONS = {
     "calibrated-fecam": ("calibrated-fecam:shrink=10,shrink_rest=10", "fecam:shrink=10,shrink_rest=10", "novel"),
     # with a large ridge, next to nothing but the means of random features is left
     "ranpac": ("ranpac:width=300", "ranpac:width=300,ridge=100", "all"),
+    "attractor": ("attractor", "attractor:pull=none", "all"),  # rows held by a learned decay alone win over base rows
     "lwof": ("lwof:shots=2", "lwof:shots=2,attention=false", "novel"),
+    "cec": ("cec:dropout=0.1,shots=2", "ncm", "all"),  # without attention it is the decoupled cosine
     "etf": ("etf", "etf:rate=0", "novel"),  # without session training no novel feature comes near its corner
     "idlvq": ("idlvq", "idlvq:base_intra=1000", "all"),  # held to their class means, references learn nothing
     # without distillation the mapping forgets old classes for new ones
@@ -24,7 +26,10 @@ ABLATIONS = {
 }
 
 # Where classes come in families, a base class of the family tells what a few examples of a novel one leave open.
-WORLDS = {"lwof": {"families": 6}} | {name: {"worlds": 2} for name in ("etf", "idlvq", "semantic-distill")}
+# Attractors stand beside base rows as a linear head has learned them.
+WORLDS = {"lwof": {"families": 6}, "attractor": {"logistic": True, "worlds": 2}} | {
+    name: {"worlds": 2} for name in ("cec", "etf", "idlvq", "semantic-distill")
+}
 
 
 def test_every_system_has_an_ablation():
