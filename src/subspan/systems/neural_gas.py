@@ -52,7 +52,7 @@ class NeuralGas:
         for feature in features:
             step = feature - centres  # (N, d)
             order = step.square().sum(1).argsort()
-            _connect(ages, order[0], order[1], settings.oldest)
+            _connect(ages, order[:1], order[1:2], settings.oldest)
             if moving:
                 by_node = torch.empty_like(influence).index_copy_(0, order, influence)
                 centres.addcmul_(by_node[:, None], step)
@@ -67,13 +67,12 @@ class NeuralGas:
 
 
 def _connect(ages: Tensor, first: Tensor, second: Tensor, oldest: int) -> None:
-    """The winner's edges grow older by one, the one to the second nearest is new; too old ones go. In place."""
-    row = ages[first]
+    """The edges of the winner (1,) grow older by one, that to the second (1,) is new; too old ones go. In place."""
+    row = ages.index_select(0, first)[0]  # by tensors throughout: a GPU need not wait to be told which
     row = torch.where(row == NONE, NONE, row + 1)
-    row = torch.where(row > oldest, NONE, row)
-    row = row.scatter(0, second[None], 0)
-    ages[first] = row
-    ages[:, first] = row
+    row = torch.where(row > oldest, NONE, row).scatter(0, second, 0)
+    ages.index_copy_(0, first, row[None])
+    ages.index_copy_(1, first, row[:, None])
 
 
 def spread_start(features: Tensor, labels: Tensor, count: int, generator: torch.Generator) -> Tensor:
