@@ -42,8 +42,8 @@ class Topic(NetworkSystem[GasOfBase]):
     two nearest are connected, edges older than T are dropped; eta = 0.02, T = 200 [M], alpha is not known. A node j
     has a centre m_j, the variance in every dimension of the features that it wins, the training image z_j nearest to
     it, and a label. Every session moves the last residual unit of the network [C], its statistics fixed [C], and the
-    rows of the new classes, not the old ones [C], which begin at N(0, 0.001) [C]; features f are brought to length
-    one before the head [C]. It minimises, by SGD over 100 epochs, rate 0.1, a tenth of it after 90 [C],
+    rows of the new classes, which begin at N(0, 0.001) [C]; old rows stay [C]. Features f are brought to length one
+    before the head [C]. It minimises, by SGD over 100 epochs, rate 0.1, a tenth of it after 90 [C],
 
         CE(support) + anchor mean_j s_j (f(z_j) - m_j)^2        old nodes stay; 350 [C]; s_j: 0.9 where the variance
                                                                 is above 0.5, else 1 [C], or 1 / variance [M]
