@@ -27,7 +27,7 @@ class DrawnFeaturesWarning(UserWarning):
 
 
 class System(Method):
-    """A published system. It keeps to the interface of methods; learned state lives in its rows."""
+    """A published system. It keeps to the interface of methods."""
 
     kind = "system"
     reference: ClassVar[str]
