@@ -4,6 +4,21 @@ The paper ends a session when its loss has changed by less than 1e-4 for ten ste
 steps at the latest. Fine-tuning and the subspace regularizer mostly reach that cap, the language regularizers do not.
 Every line is ours, times the ratio of session-0 accuracies (the paper's / ours), minus the published accuracy.
 
+Measured on 2026-11-15 on the CPU, splits 1 to 3 (recipe `paper`), three draws each, points at sessions 1 to 8:
+
+    -M fine-tuning                  at most 1000   +0.2 +1.2 +4.1 +7.7 +6.3 +5.5 +3.5 +3.9
+                                    no cap         +0.2 -0.4 -2.1 -0.9 -1.6 -1.7 -1.8 -0.2   754 to 1984 steps
+    -M fine-tuning without R_old    either         +0.1 -0.8 -4.0 -1.2 +0.2 -0.7 -1.8 -0.6   408 to 503 steps
+    -M subspace                     at most 1000   +2.3 +1.9 +1.3 +1.4 +2.0 +2.6 +2.0 +2.9
+                                    no cap         +1.2 -0.1 -2.6 -3.7 -4.8 -6.1 -8.3 -8.4   1298 to 2529 steps
+    +M fine-tuning                  at most 1000   -0.8 -1.0 -1.8 -1.2 -1.5 -1.6 -2.0 -1.4
+                                    no cap         -0.8 -1.0 -1.8 -1.2 -1.5 -1.7 -2.1 -1.4   764 to 1065 steps
+    +M subspace                     at most 1000   +1.5 +1.6 +1.7 +1.5 +1.6 +1.7 +2.0 +2.6
+                                    no cap         +0.9 +0.6 -0.1 +0.0 -0.0 -0.2 -0.1 +0.3   1202 to 1500 steps
+
+So the published fine-tuning row without memory and the published subspace row with memory are those of sessions that no
+cap has ended. The subspace row without memory lies between the two.
+
     python benchmarks/step_cap.py benchmarks/features/paper-random-*.safetensors --draws 3
 """
 
