@@ -1,7 +1,10 @@
 """The commands for photographs, as a user types them."""
 
 import json
+import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -9,6 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import made_photographs as made
+from subspan.catalogue import Catalogue
 
 
 @pytest.fixture(autouse=True)
@@ -133,8 +137,6 @@ def test_init_from_weights_needs_no_photographs(tmp_path: Path, subspan, network
     ],
 )
 def test_bad_input_is_one_sentence_and_changes_nothing(catalogue, subspan, monkeypatch, tmp_path, arguments, message):
-    import re
-
     empty = tmp_path / "empty"
     empty.mkdir()
     monkeypatch.chdir(empty)
@@ -146,6 +148,62 @@ def test_bad_input_is_one_sentence_and_changes_nothing(catalogue, subspan, monke
     assert err.count("\n") == 1
     assert {file: file.read_bytes() for file in catalogue.rglob("*") if file.is_file()} == before
     assert list(empty.iterdir()) == []
+
+
+def test_a_language_method_learns_with_descriptions(tmp_path: Path, subspan, network: str, monkeypatch):
+    """With a stand-in for sentence-transformers that embeds a text by the colours it speaks of."""
+    read: list[str] = []
+
+    class SentenceTransformer:
+        def __init__(self, model, device=None):
+            pass
+
+        def encode(self, texts, show_progress_bar=None):
+            read.extend(texts)
+            return np.array([[float(word in text) + 0.1 for word in ("red", "leaf", "sky")] for text in texts])
+
+    module = ModuleType("sentence_transformers")
+    vars(module)["SentenceTransformer"] = SentenceTransformer
+    photographs = made.write_folders(tmp_path / "photos", {"red": 20, "green": 20, "blue": 20})
+    (tmp_path / "said.json").write_text(json.dumps({"green": "like a leaf", "blue": "like the sky"}))
+    path = tmp_path / "c.subspan"
+    begin = ["init", path, photographs, "--backbone", network, "--method", "semantic"]
+    _, _, err = subspan(*begin)
+    assert "uses language; name its source" in err
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    _, _, err = subspan(*begin, "--embeddings", "description")
+    assert "pip install 'subspan[language]'" in err
+    assert not path.exists()
+    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
+    status, out, _ = subspan(*begin, "--embeddings", "description", "--descriptions", tmp_path / "said.json")
+    assert status == 0
+    assert "3 classes, method semantic" in out
+    assert read == ["like the sky", "like a leaf", "red"]  # a name where nothing was said
+    pink = made.write_folders(tmp_path / "pink", {"pink": 5}, seed=2) / "pink"
+    status, _, _ = subspan("add", path, "--class", "pink", pink, "--describe", "a pale red")
+    assert status == 0
+    assert read[3:] == ["a pale red"]
+    _, out, _ = subspan("classes", path, "--json")
+    assert [one["description"] for one in json.loads(out)] == ["like the sky", "like a leaf", None, "a pale red"]
+
+    def nearness() -> float:  # of the rows of pink and red
+        rows = Catalogue.open(path)._snapshot.classifier.coef_
+        return float(np.corrcoef(rows[3], rows[2])[0, 1])
+
+    as_red = nearness()
+    subspan("undo", path)
+    subspan("add", path, "--class", "pink", pink, "--describe", "like the sky")
+    assert as_red > nearness() + 0.1  # what is said decides where the new row is drawn to
+
+
+def test_the_log_fits_a_narrow_terminal(catalogue: Path, tmp_path: Path, subspan, monkeypatch):
+    names = {"pink": 3, "grey": 3, "brown": 3}
+    subspan("add", catalogue, made.write_folders(tmp_path / "new", names))
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = subspan("log", catalogue)
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert all(re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", line) for line in lines if line[:1].isdigit())
 
 
 def test_bad_photographs_are_left_out_only_when_asked(catalogue: Path, tmp_path: Path, subspan):

@@ -345,7 +345,11 @@ class Catalogue:
         for name in photographs:
             check_name(name)
         batch = look(self.backbone, photographs, skip_bad, progress)
-        return self._teach(batch, list(photographs), clean_descriptions(descriptions), warn_drop)
+        tell = progress or (lambda *_: None)
+        tell("learning", 0, 1)
+        reports = self._teach(batch, list(photographs), clean_descriptions(descriptions), warn_drop)
+        tell("learning", 1, 1)
+        return reports
 
     def teach_features(self, name: str, features: FloatArray) -> TeachReport:
         """`teach` with features (n, d) that the backbone has computed already."""

@@ -16,13 +16,14 @@ def class_vectors(
 ) -> dict[str, NDArray[np.float32]] | None:
     """One vector per class from ``source``; None where the catalogue uses no language.
 
-    ``description`` encodes the description of a class, or its name where it has none, with a sentence encoder; anything
-    else is a file of word vectors, averaged over the words of the name.
+    ``description`` encodes the description of a class, or its name where it has none, with a sentence encoder, and so
+    does a folder that holds one; anything else is a file of word vectors, averaged over the words of the name.
     """
     if not source:
         return None
-    if source == DESCRIPTION:
-        vectors = description_embeddings([descriptions.get(name, name) for name in names], progress=False)
+    if source == DESCRIPTION or Path(source).is_dir():
+        model = None if source == DESCRIPTION else source
+        vectors = description_embeddings([descriptions.get(name, name) for name in names], model, progress=False)
     else:
         vectors = class_embeddings(Path(source), [name.lower().replace("_", " ") for name in names])
     return dict(zip(names, vectors, strict=True))

@@ -19,7 +19,9 @@ class CatalogueOptions:
     memory: int = _option(5, "examples of every class that later sessions learn from again")
     keep: int = _option(10, "examples kept of every class, as features, to judge later sessions by")
     warn_drop: float = _option(2.0, "warn when a session costs the old classes more percentage points than this")
-    embeddings: str | None = _option(None, "for language methods: 'description', or a file of word vectors")
+    embeddings: str | None = _option(
+        None, "for language methods: 'description', a folder with a sentence encoder, or a file of word vectors"
+    )
     seed: int = _option(0, "of what is held out and of the start of new rows")
 
     def __post_init__(self) -> None:

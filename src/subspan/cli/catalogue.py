@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from subspan.catalogue import Catalogue, CatalogueError, CatalogueOptions, open_class_photographs, undo_last
+from subspan.catalogue.language import DESCRIPTION
 from subspan.cli import catalogue_tables as tables
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.stages import shown_stages
@@ -66,7 +67,7 @@ def init(
         subspan init birds.subspan --weights head.safetensors --names names.txt --backbone timm:resnet50
     """
     settings = CatalogueOptions(**options)
-    if settings.embeddings and Path(settings.embeddings).is_file():
+    if settings.embeddings and Path(settings.embeddings).exists() and settings.embeddings != DESCRIPTION:
         settings = dataclasses.replace(settings, embeddings=str(Path(settings.embeddings).resolve()))
     said = None if descriptions is None else _read_descriptions(descriptions)
     if (photographs is None) == (weights is None):

@@ -66,7 +66,7 @@ def teach_text(reports: Sequence[TeachReport]) -> str:
 
 
 def predictions_table(files: Sequence[Path], answers: Sequence[Prediction]) -> Table:
-    table = _table("image", "answer", "probability", "then")
+    table = _table("image", "answer", "probability", "then", wrap=("image", "answer", "then"))
     for file, answer in zip(files, answers, strict=True):
         best, rest = answer.candidates[0], answer.candidates[1:]
         then = ", ".join(f"{one.name} {100 * one.probability:.1f}" for one in rest)
@@ -81,7 +81,7 @@ def evaluation_tables(result: Evaluation) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if result.accuracy is not None:
         parts.append(f"Accuracy: {result.accuracy:.1f} % on {_count(result.examples, 'photograph')}.")
-        table = _table("class", "photographs", "right", "taken for")
+        table = _table("class", "photographs", "right", "taken for", wrap=("class", "taken for"))
         for one in sorted(result.per_class, key=lambda one: (one.accuracy, one.name)):
             wrong = ", ".join(f"{name} ({count})" for name, count in one.taken_for[:4])
             more = ", ..." if len(one.taken_for) > 4 else ""
@@ -116,7 +116,7 @@ def confusion_table(result: Evaluation) -> pd.DataFrame:
 
 
 def classes_table(entries: Sequence[ClassEntry]) -> Table:
-    table = _table("class", "kind", "examples", "kept", "description")
+    table = _table("class", "kind", "examples", "kept", "description", wrap=("class", "description"))
     for one in entries:
         kind = "base" if one.base else "added"
         _add_row(table, (one.name), kind, str(one.examples or "?"), str(one.kept), (one.description or ""))
@@ -124,7 +124,7 @@ def classes_table(entries: Sequence[ClassEntry]) -> Table:
 
 
 def log_table(entries: Sequence[SessionEntry]) -> Table:
-    table = _table("session", "when (UTC)", "what", "examples", "before", "after", "version")
+    table = _table("session", "when (UTC)", "what", "examples", "before", "after", "version", wrap=("what",))
     for one in entries:
         before, after = _before_after(one.check)
         _add_row(
@@ -135,7 +135,7 @@ def log_table(entries: Sequence[SessionEntry]) -> Table:
             str(one.examples or ""),
             "" if one.kind == "base" else before,
             after,
-            (one.version or "pruned")[:12],
+            (one.version or "pruned")[:8],
         )
     return table
 
@@ -188,10 +188,11 @@ def _skipped(skipped: Sequence[str]) -> list[str]:
     return [f"Left out: {reason}." for reason in skipped]
 
 
-def _table(*columns: str) -> Table:
+def _table(*columns: str, wrap: Sequence[str] = ()) -> Table:
+    """A table in which only the columns in ``wrap`` may take several lines."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column not in wrap)
     return table
 
 

