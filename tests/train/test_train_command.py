@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
+import torch
 import typer
 from PIL import Image
 from typer.testing import CliRunner
@@ -15,6 +16,7 @@ from subspan import __version__
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.train import register
 from subspan.features import FeatureSet
+from subspan.systems.trained_part import TrainedPart
 
 RUNNER = CliRunner()
 
@@ -122,6 +124,13 @@ def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -
     recorded = json.loads((folder / "run.json").read_text())["results"]
     assert features.meta["session0_validation"] == recorded["validation"]
     assert features.meta["version"].startswith(__version__)
+    part = ["train", *common, "--system", "cec:ways=2,queries=2", "--run", str(folder), "--steps", "3"]
+    result = RUNNER.invoke(app, [*part, "--out", str(tmp_path / "cec.safetensors")])
+    assert result.exit_code == 0, result.output
+    assert "part of cec, trained on real features of 3 classes, 3 steps" in result.output.replace("\n", " ")
+    trained = TrainedPart.load(tmp_path / "cec.safetensors")
+    assert (trained.source, trained.about["turned"]) == ("real", True)
+    assert trained.belongs_to(torch.tensor(features.base_weight))
     result = RUNNER.invoke(app, ["pack", *common, "--run", str(folder), "--out", str(out), "--no-covariance"])
     assert result.exit_code == 0, result.output
     assert FeatureSet.load(out).base_covariance is None

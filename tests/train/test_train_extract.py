@@ -51,6 +51,19 @@ def test_plain_features_are_a_forward_pass_in_evaluation_mode() -> None:
     np.testing.assert_allclose(got, expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
+def test_turned_features_are_those_of_turned_images() -> None:
+    images, _ = colour_images()
+    network = counting_network(tiny_recipe())
+    for quarters in (1, 2, 3):
+        turned = np.rot90(images, quarters, axes=(1, 2)).copy()
+        np.testing.assert_allclose(
+            extractor(images, network).turned(ROWS, quarters),
+            extractor(turned, network).plain(ROWS),
+            rtol=1e-4,
+            atol=1e-5,
+        )
+
+
 def test_training_mode_and_statistics_come_back_untouched() -> None:
     images, _ = colour_images()
     network = counting_network(tiny_recipe()).train()

@@ -45,7 +45,9 @@ def train_command(
     features: Annotated[
         Path | None, typer.Argument(metavar="[FEATURES]", help="with --system: the feature file of the base classes")
     ] = None,
-    data: Annotated[Path | None, typer.Option("--data", help="images: zips or folders of classes, ...")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="images: zips or folders of classes, or another known format")
+    ] = None,
     split: Annotated[
         list[str] | None, typer.Option("--split", help=f"{', '.join(SPLITS)}; several are trained at once")
     ] = None,
@@ -215,7 +217,7 @@ def _training_features(
     collected = collect(extractor, images, split, contents)
     features = named(feature_set(collected, network, images, split, settings, contents))
     vectors = embeddings_for(system, features, embeddings)
-    plain, turned = collect_training(extractor, images, split)
+    plain, turned = collect_training(extractor, images, split, turned=system.uses_turned)
     return lambda draws, seed: TrainingFeatures.real(features, plain, turned, vectors)
 
 

@@ -47,6 +47,7 @@ class TrainedSystem(System):
     """
 
     training: ClassVar[Training]  # the published settings
+    uses_turned: ClassVar[bool] = False  # trains on features of turned images, too, where images are at hand
     trained: str = option("", "file of its trained part, or a folder of such, from: subspan train --system NAME")
 
     @abstractmethod

@@ -45,6 +45,7 @@ class Cec(TrainedSystem):
     summary = "class means and the query adapt to each other by meta-trained attention, then cosine"
     reference = "Zhang et al., CVPR 2021"
     marks = "C; backbone frozen, other base classes where there are no turned images: ours"
+    uses_turned = True
     training = Training(
         steps=5000,
         batch=1,

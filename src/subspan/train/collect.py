@@ -118,13 +118,20 @@ def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Cont
     )
 
 
-def collect_training(extractor: Extractor, images: ImageSet, split: Split) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Features of the base training images by class, C0 arrays (n, d), and of these turned, C0 arrays (n, 3, d)."""
+def collect_training(
+    extractor: Extractor, images: ImageSet, split: Split, *, turned: bool
+) -> tuple[list[FloatArray], list[FloatArray] | None]:
+    """Features of the base training images by class, C0 arrays (n, d).
+
+    If asked for, also of the images turned by 90, 180 and 270 degrees, C0 arrays (n, 3, d).
+    """
     split.check_made_from(images)
     rows = training_rows(images, split)
     every, cuts = np.concatenate(rows), np.cumsum([len(part) for part in rows])[:-1]
-    turned = np.stack([extractor.turned(every, quarters) for quarters in (1, 2, 3)], axis=1)
-    return np.split(extractor.plain(every), cuts), np.split(turned, cuts)
+    plain = np.split(extractor.plain(every), cuts)
+    if not turned:
+        return plain, None
+    return plain, np.split(np.stack([extractor.turned(every, quarters) for quarters in (1, 2, 3)], axis=1), cuts)
 
 
 def training_rows(images: ImageSet, split: Split) -> list[IntArray]:
