@@ -21,6 +21,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     ['notes.txt']
     """
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"'{path}' is a folder; name the file to write")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

@@ -133,6 +133,8 @@ def test_init_from_weights_needs_no_photographs(tmp_path: Path, subspan, network
         (["rename", "CATALOGUE", "red", "green"], "class 'green' exists already"),
         (["remove", "CATALOGUE", "nobody"], "class 'nobody' is not known"),
         (["export", "CATALOGUE", "--onnx", "."], "is a folder; name the file"),
+        (["evaluate", "CATALOGUE", "PHOTOS", "--confusion", "."], "is a folder; name the file"),
+        (["add", "CATALOGUE", "PHOTOS", "--warn-drop", "-1"], "warn_drop must not be negative; got -1"),
         (["prune", "CATALOGUE", "--keep", "0"], "at least the current version"),
     ],
 )

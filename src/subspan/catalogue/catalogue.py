@@ -342,6 +342,8 @@ class Catalogue:
         """
         if not photographs:
             raise CatalogueError("there is nothing to learn: no class was given")
+        if warn_drop is not None and not warn_drop >= 0:
+            raise CatalogueError(f"warn_drop must not be negative; got {warn_drop:g}")
         for name in photographs:
             check_name(name)
         batch = look(self.backbone, photographs, skip_bad, progress)

@@ -21,9 +21,10 @@ from subspan.classifier import IncrementalClassifier
 from subspan.methods import create_method
 from subspan.pretrained import Backbone, Image, load_backbone
 
-# Method "auto", chosen on miniImageNet's base classes by benchmarks/practitioner.py --choose: with photographs of the
-# base classes to learn from again, plain fine-tuning is best; without any, the subspace holds the base rows best.
-WITH_PHOTOGRAPHS, WITH_MEANS, WEIGHTS_ONLY = "finetune", "prototype", "subspace"
+# Method "auto", chosen on miniImageNet's base classes by benchmarks/practitioner.py --choose: where photographs of the
+# base classes say how features scatter, whitened class means are best; without any, the subspace holds base rows best.
+WITH_PHOTOGRAPHS = "calibrated:shrinkage=3,offset=0.02"
+WITH_MEANS, WEIGHTS_ONLY = "prototype", "subspace"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def from_photographs(
     tell = progress or (lambda *_: None)
     tell("fitting the base classes", 0, 1)
     vectors = class_vectors(options.embeddings, sorted(photographs), descriptions)
-    classifier = IncrementalClassifier(method=method, memory=options.memory, seed=options.seed)
+    classifier = IncrementalClassifier(method=method, memory=_memory_for(options, method), seed=options.seed)
     classifier.fit(batch.features[~held_out], names[~held_out], embeddings=vectors)
     tell("fitting the base classes", 1, 1)
     check = CheckSet(batch.features[held_out], tuple(names[held_out].tolist()), held_out[held_out])
@@ -96,7 +97,7 @@ def from_weights(
         means=head.means,
         embeddings=class_vectors(options.embeddings, head.names, descriptions),
         method=method,
-        memory=options.memory,
+        memory=_memory_for(options, method),
         seed=options.seed,
     )
     batch = look(network, check, skip_bad, progress)
@@ -126,6 +127,11 @@ def _method_for(options: CatalogueOptions, automatic: str) -> str:
             )
         return options.method
     return automatic
+
+
+def _memory_for(options: CatalogueOptions, method: str) -> int:
+    """Examples to learn from again: none where the method would never look at them."""
+    return options.memory if create_method(method).moves_old_rows else 0
 
 
 def _first_of_each(names: Sequence[str], keep: int) -> list[int]:

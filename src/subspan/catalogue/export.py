@@ -38,8 +38,6 @@ def export_onnx(
 
     Its metadata holds the class names, the preprocessing, the version and the rejection threshold for ``share``.
     """
-    if file.is_dir():
-        raise CatalogueError(f"'{file}' is a folder; name the file to write")
     if not images:
         raise CatalogueError("an export is checked on photographs; give at least one")
     try:
@@ -50,18 +48,18 @@ def export_onnx(
         raise CatalogueError(
             f"exporting needs onnx, onnxruntime and onnxscript ({error}); install them: pip install 'subspan[onnx]'"
         ) from error
-    pixels = np.stack([backbone.preprocessing.pixels(image, f"number {i + 1}") for i, image in enumerate(images)])
-    proto = make_graph(snapshot, backbone)
-    about = {
-        "classes": list(snapshot.classes),
-        "preprocessing": backbone.preprocessing.to_dict(),
-        "backbone": backbone.name,
-        "version": snapshot.chain[-1],
-        "rejection": {"share": share, "threshold": None if share is None else snapshot.threshold(share)},
-    }
-    onnx.helper.set_model_props(proto, {"subspan": json.dumps(about)})
-    expected = snapshot.probabilities(snapshot.scores(backbone.forward(pixels)))
     with replacing(file) as whole:
+        pixels = np.stack([backbone.preprocessing.pixels(image, f"number {i + 1}") for i, image in enumerate(images)])
+        proto = make_graph(snapshot, backbone)
+        about = {
+            "classes": list(snapshot.classes),
+            "preprocessing": backbone.preprocessing.to_dict(),
+            "backbone": backbone.name,
+            "version": snapshot.chain[-1],
+            "rejection": {"share": share, "threshold": None if share is None else snapshot.threshold(share)},
+        }
+        onnx.helper.set_model_props(proto, {"subspan": json.dumps(about)})
+        expected = snapshot.probabilities(snapshot.scores(backbone.forward(pixels)))
         onnx.save_model(proto, whole)
         session = onnxruntime.InferenceSession(str(whole), providers=["CPUExecutionProvider"])
         found = np.concatenate([_run(session, pixels[:1]), _run(session, pixels[1:])])  # two sizes of batch

@@ -197,10 +197,10 @@ def evaluate(
         subspan evaluate birds.subspan test-photos/ --confusion confusion.csv
     """
     opened = Catalogue.open(catalogue, backbone)
-    with shown_stages() as progress, open_class_photographs(photographs) as by_class:
-        result = opened.evaluate(by_class, skip_bad=skip_bad, progress=progress)
-    if confusion is not None:
-        with replacing(confusion) as file:
+    with replacing(confusion) if confusion is not None else contextlib.nullcontext() as file:
+        with shown_stages() as progress, open_class_photographs(photographs) as by_class:
+            result = opened.evaluate(by_class, skip_bad=skip_bad, progress=progress)
+        if file is not None:
             tables.confusion_table(result).to_csv(file)
     if as_json:
         _print_json(dataclasses.asdict(result))
