@@ -15,7 +15,7 @@ from subspan.systems.idlvq_full import Idlvq, calibrated
 from subspan.systems.training_run import TrainingRun
 
 PROTOCOL = MultiSession(ways=WAYS, draws=1)
-QUICK = Idlvq(epochs=30, rate=0.01)
+QUICK = Idlvq(base_intra=0.1, intra=0.1, forget=1.0, epochs=30, rate=0.01)
 FAST = {"steps": 50, "batch": 32, "rates": (1e-3,)}
 
 
