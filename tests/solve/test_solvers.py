@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from naive import NaiveSession, naive_sgd
 from torch import Tensor
 
-from subspan.solve import Problem, RowGroup, SgdOptions, append_one, concatenate, optimum, sgd
+from subspan.solve import Problem, RowGroup, SgdOptions, append_one, concatenate, optimum, sgd, standing_still
 from subspan.solve.objective import mean_weights
 from subspan.solve.optimum import subgradient_norm
 
@@ -343,3 +343,59 @@ def test_the_loss_is_right_where_probabilities_underflow(dtype):
         problem, SgdOptions(max_steps=1)
     ).loss  # by hand: 5000 for the first example, log(1 + e^-3) for the other
     assert float(loss) == pytest.approx((5000 + math.log1p(math.exp(-3.0))) / 2, rel=1e-6)
+
+
+def still_session() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Two problems: features, labels of three novel classes, known rows, targets."""
+    generator = torch.Generator().manual_seed(3)
+    shapes = ((2, 7, 5), (2, 9, 5), (2, 3, 5))
+    features, known, targets = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
+    return features, torch.tensor([[0, 1, 2, 0, 1, 2, 0], [2, 2, 1, 1, 0, 0, 1]]), known, targets
+
+
+def still_problem(e: slice = slice(None)) -> Problem:
+    features, labels, known, targets = (tensor[e] for tensor in still_session())
+    weights = torch.full(labels.shape, 1 / 7, dtype=torch.float64)
+    group = RowGroup(torch.zeros_like(targets), targets, "squared", 0.05)
+    return Problem(features, labels, weights, [group], 1e-3, still=standing_still(features, known))
+
+
+def still_objective(rows: Tensor, e: int) -> Tensor:
+    """The whole softmax, known classes first, on full weights; weight decay left out."""
+    features, labels, known, targets = (tensor[e] for tensor in still_session())
+    logits = features @ torch.cat([known, rows]).T
+    return torch.nn.functional.cross_entropy(logits, labels + 9) + 0.05 * (rows - targets).square().sum()
+
+
+def test_classes_that_stand_still_take_their_share_of_the_softmax():
+    found = optimum(still_problem()).rows
+    for e in range(2):
+        rows = found[e].clone().requires_grad_()
+        (still_objective(rows, e) + 0.5e-3 * rows.square().sum()).backward()
+        assert rows.grad is not None
+        assert float(rows.grad.norm()) < 1e-7
+
+
+def test_sgd_beside_classes_that_stand_still():
+    options = SgdOptions(learning_rate=0.1, momentum=0.9, max_steps=30, tolerance=0.0)
+    found = sgd(still_problem(), options)
+    for e in range(2):
+        rows = torch.zeros(3, 5, dtype=torch.float64, requires_grad=True)
+        optimiser = torch.optim.SGD([rows], lr=0.1, momentum=0.9, weight_decay=1e-3)
+        losses = []
+        for _ in range(30):
+            optimiser.zero_grad()
+            losses.append(still_objective(rows, e))
+            losses[-1].backward()
+            optimiser.step()
+        torch.testing.assert_close(found.rows[e], rows.detach(), rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(found.loss[e], losses[-1].detach(), rtol=1e-10, atol=1e-12)
+
+
+def test_classes_that_stand_still_in_a_batch_of_problems():
+    first, second = still_problem(slice(0, 1)), still_problem(slice(1, 2))
+    torch.testing.assert_close(optimum(concatenate([first, second])).rows, optimum(still_problem()).rows)
+    with pytest.raises(ValueError, match="must have the same shapes"):
+        concatenate([first, replace(second, still=None)])
+    with pytest.raises(ValueError, match=r"still must have the shape \(1, 7\); got \(7,\)"):
+        replace(first, still=torch.zeros(7))

@@ -1,6 +1,6 @@
 """The mathematics of an incremental session: one objective, span coordinates, and two solvers on them."""
 
-from .objective import Penalty, Problem, RowGroup, Solution, append_one, concatenate, mean_weights
+from .objective import Penalty, Problem, RowGroup, Solution, append_one, concatenate, mean_weights, standing_still
 from .optimum import optimum
 from .sgd import SgdOptions, sgd
 
@@ -15,4 +15,5 @@ __all__ = [
     "mean_weights",
     "optimum",
     "sgd",
+    "standing_still",
 ]

@@ -59,8 +59,11 @@ class Problem:
     sample_weight: Tensor  # (*batch, n): omega; 0 for padding
     groups: Sequence[RowGroup]
     weight_decay: float | Tensor = 0.0  # w: one number, or one per problem (*batch,)
+    still: Tensor | None = None  # (*batch, n): `standing_still` of classes beside those of the groups
 
     def __post_init__(self) -> None:
+        if self.still is not None and self.still.shape != self.labels.shape:
+            raise ValueError(f"still must have the shape {tuple(self.labels.shape)}; got {tuple(self.still.shape)}")
         if self.features.ndim not in (2, 3):
             raise ValueError(f"features must be (n, d) or (batch, n, d); got shape {tuple(self.features.shape)}")
         if self.labels.shape != self.features.shape[:-1] or self.sample_weight.shape != self.features.shape[:-1]:
@@ -90,7 +93,7 @@ def concatenate(problems: Sequence[Problem]) -> Problem:
 
     Bases of different rank are filled up with zero columns, which span nothing.
     """
-    if len({(p.features.shape[1:], tuple(_layout(g) for g in p.groups)) for p in problems}) > 1:
+    if len({(p.features.shape[1:], p.still is None, tuple(_layout(g) for g in p.groups)) for p in problems}) > 1:
         raise ValueError("problems of one batch must have the same shapes and kinds of groups")
     like = problems[0].features
     counts = [p.features.shape[0] for p in problems]
@@ -124,6 +127,7 @@ def concatenate(problems: Sequence[Problem]) -> Problem:
         torch.cat([p.sample_weight for p in problems]),
         groups,
         numbers([p.weight_decay for p in problems]),
+        None if problems[0].still is None else torch.cat([p.still for p in problems if p.still is not None]),
     )
 
 
@@ -138,6 +142,18 @@ def mean_weights(first: int, second: int, like: Tensor) -> Tensor:
     tensor([0.5000, 0.5000, 1.0000])
     """
     return torch.cat([like.new_full((first,), 1 / max(first, 1)), like.new_full((second,), 1 / max(second, 1))])
+
+
+def standing_still(features: Tensor, rows: Tensor) -> Tensor:
+    """What classes that no example is of, with rows (*batch, C, d) that never move, are to examples (*batch, n, d).
+
+    In the softmax of an example they count by the sum of the exponentials of their logits: its logarithm (*batch, n) is
+    the logit of one class in place of them all.
+
+    >>> standing_still(torch.ones(1, 1), torch.tensor([[2.0], [2.0]])).exp() / torch.tensor(2.0).exp()
+    tensor([2.])
+    """
+    return torch.logsumexp(features @ rows.mT, dim=-1)
 
 
 def append_one(features: Tensor) -> Tensor:

@@ -51,6 +51,8 @@ def why_not(span: Span) -> str | None:
     if groups not in (2, 3):
         return f"it takes one or two groups of old rows and one of new ones; got {groups} in all"
     old, new = _row_counts(span)
+    if span.reference_logits.shape[1] > old + new:
+        return "it takes no classes that stand still"
     for what, count, most in (
         ("examples", span.labels.shape[1], MAX_SAMPLES),
         ("old rows", old, MAX_OLD),

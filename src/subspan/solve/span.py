@@ -129,7 +129,7 @@ class Span:
     parts: tuple[Part, ...]
     labels: Tensor  # (E, n)
     sample_weight: Tensor  # (E, n)
-    reference_logits: Tensor  # (E, C, n)
+    reference_logits: Tensor  # (E, C, n), with one more class for all that stand still
     weight_decay: Tensor  # (E,)
     strength: Tensor  # (E, parts)
     is_norm: Tensor  # (parts,)
@@ -169,6 +169,8 @@ class Span:
             else:
                 torch.add(part, self.reference_logits[:, rows], out=logits[:, rows])
             written = component.rows[1]
+        if written < logits.shape[1]:
+            logits[:, written:] = 0 if of_change else self.reference_logits[:, written:]
         return logits
 
     def inner(self, x: Coordinates, y: Coordinates, y_scalar: list[Tensor], y_duals: list[Tensor]) -> Tensor:
@@ -276,6 +278,8 @@ def to_span(problem: Problem, *, orthonormal: bool = False) -> Span:
     reference_logits = features.new_zeros((batch, first_row, n))
     for component in components:
         reference_logits[:, slice(*component.rows)] += component.logits(component.reference_in_frame)
+    if problem.still is not None:
+        reference_logits = torch.cat([reference_logits, _batched(problem.still, 1).to(features)[:, None]], dim=1)
     return Span(
         components=tuple(components),
         parts=tuple(parts),

@@ -1,7 +1,7 @@
 """Rows drawn to learned targets with a learned strength per dimension, and the way their gradients flow back.
 
 The inner problem of Attention Attractor Networks is the core's objective: K novel rows theta learn their support in a
-softmax over all classes, known rows stay where they are, and
+softmax over all classes, known ones stand still, and
 
     E(theta) = mean CE + (w / 2) ||theta||^2 + (1 / K) sum_k sum_d gamma_d (theta_kd - u_kd)^2
 
@@ -16,9 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..solve import Problem, RowGroup, mean_weights, optimum
-
-UNMOVED = 1e30  # the strength of a norm that no gradient overcomes: rows under it stay exactly where they are
+from ..solve import Problem, RowGroup, mean_weights, optimum, standing_still
 
 
 def attracted_rows(
@@ -90,18 +88,15 @@ def _minimum(
     hold = held + weight_decay / 2
     units = hold.sqrt()
     reference = targets * held / hold * units
-    frozen, count = known * units, known.shape[-2]
     problem = Problem(
         support / units,
-        labels + count,
+        labels,
         mean_weights(support.shape[-2], 0, support).expand(support.shape[:-1]),
-        [
-            RowGroup(frozen, frozen, "norm", UNMOVED),
-            RowGroup(reference, reference, "squared", 1.0),
-        ],
+        [RowGroup(reference, reference, "squared", 1.0)],
+        still=standing_still(support, known),
     )
     solution = optimum(problem, tolerance=tolerance)
-    return solution.rows[..., count:, :] / units, solution.steps
+    return solution.rows / units, solution.steps
 
 
 def hessian(
