@@ -16,7 +16,6 @@ from subspan.catalogue.creation import GivenHead, from_photographs, from_weights
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.evaluation import evaluate_batch
 from subspan.catalogue.export import ExportReport, export_onnx
-from subspan.catalogue.language import class_vectors
 from subspan.catalogue.looking import Batch, Progress, features_of, look
 from subspan.catalogue.names import check_name, clean_descriptions
 from subspan.catalogue.options import CatalogueOptions
@@ -32,7 +31,8 @@ from subspan.catalogue.records import (
     WeightMap,
 )
 from subspan.catalogue.rejection import familiarity
-from subspan.catalogue.snapshot import Judgement, Snapshot, judge
+from subspan.catalogue.snapshot import Judgement, Snapshot
+from subspan.catalogue.teaching import removed, renamed, report_of, taught
 from subspan.catalogue.weight_map import map_of
 from subspan.pretrained import Backbone, Image, load_backbone
 
@@ -360,86 +360,20 @@ class Catalogue:
         return self._teach(batch, [name], {}, None)[0]
 
     def _teach(
-        self, batch: "Batch", names: Sequence[str], descriptions: Mapping[str, str], warn_drop: float | None
+        self, batch: Batch, names: Sequence[str], descriptions: Mapping[str, str], warn_drop: float | None
     ) -> list[TeachReport]:
         began = time.perf_counter()
-        labels = np.asarray(batch.names)
-
-        def learn(start: Snapshot) -> list[Snapshot]:
-            limit = start.options.warn_drop if warn_drop is None else warn_drop
-            now, made = start, []
-            known = [name for name in names if name in start.classes]
-            for session in ([name for name in names if name not in start.classes], known):
-                if not session:
-                    continue
-                mine = np.isin(labels, session)
-                X, y = batch.features[mine], labels[mine]
-                if session is known:
-                    after = now.changed(lambda model, X=X, y=y: model.add_examples(X, y))
-                else:
-                    vectors = class_vectors(start.options.embeddings, session, descriptions)
-                    after = now.changed(lambda model, X=X, y=y, v=vectors: model.add_classes(X, y, embeddings=v))
-                after = replace(
-                    after,
-                    check=now.check.with_taught(X, y.tolist(), now.options.keep),
-                    descriptions={**now.descriptions, **{k: v for k, v in descriptions.items() if k in session}},
-                )
-                now = after.judged(judge(now, after, session, limit))
-                made.append(now)
-            return made
-
-        made = self._write(learn)
-        reports = []
-        for snapshot in made:
-            entry = snapshot.entries()[-1]
-            mine = np.isin(labels, entry.classes)
-            answers = snapshot.scores(batch.features[mine]).argmax(axis=1)
-            right = [snapshot.classes[a] == name for a, name in zip(answers, labels[mine], strict=True)]
-            reports.append(
-                TeachReport(
-                    kind=entry.kind,
-                    classes=entry.classes,
-                    examples=entry.examples,
-                    version=str(entry.version),
-                    session=entry.session,
-                    seconds=round(time.perf_counter() - began, 3),
-                    check=entry.check,
-                    own_accuracy=100 * float(np.mean(right)),
-                    takes_from=entry.takes_from,
-                    warning=entry.warning,
-                    skipped=batch.skipped,
-                )
-            )
-        return reports
+        made = self._write(lambda start: taught(start, batch, names, descriptions, warn_drop))
+        return [report_of(snapshot, batch, began) for snapshot in made]
 
     def rename(self, old: str, new: str) -> SessionEntry:
         """Give a class another name; its row and its examples stay."""
         check_name(new)
-
-        def change(start: Snapshot) -> list[Snapshot]:
-            descriptions = {new if name == old else name: text for name, text in start.descriptions.items()}
-            after = start.changed(
-                lambda model: model.rename_class(old, new),
-                check=start.check.renamed(old, new),
-                descriptions=descriptions,
-            )
-            return [after]
-
-        return self._write(change)[-1].entries()[-1]
+        return self._write(lambda start: [renamed(start, old, new)])[-1].entries()[-1]
 
     def remove(self, name: str) -> SessionEntry:
         """Forget a class and its kept examples; earlier versions still hold them until they are pruned."""
-
-        def change(start: Snapshot) -> list[Snapshot]:
-            descriptions = {other: text for other, text in start.descriptions.items() if other != name}
-            after = start.changed(
-                lambda model: model.remove_class(name),
-                check=start.check.select(~start.check.of([name])),
-                descriptions=descriptions,
-            )
-            return [after.judged(judge(start, after, [], start.options.warn_drop))]
-
-        return self._write(change)[-1].entries()[-1]
+        return self._write(lambda start: [removed(start, name)])[-1].entries()[-1]
 
     def undo(self) -> SessionEntry:
         """Take the last session back: the pointer moves to the version before it. Gives the session undone."""

@@ -28,8 +28,6 @@ class _Nothing(type):
 class _Module(types.ModuleType):
     """A module that has every name."""
 
-    __path__: list[str] = []  # noqa: RUF012 (as modules have it): a package, so that it may have modules below it
-
     def __getattr__(self, name: str) -> type:
         if name.startswith("__"):
             raise AttributeError(name)

@@ -1,0 +1,80 @@
+"""What a session makes of a catalogue: from one snapshot and a batch of photographs to the snapshots after it."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from subspan.catalogue.language import class_vectors
+from subspan.catalogue.looking import Batch
+from subspan.catalogue.records import TeachReport
+from subspan.catalogue.snapshot import Snapshot, judge
+
+
+def taught(
+    start: Snapshot, batch: Batch, names: Sequence[str], descriptions: Mapping[str, str], warn_drop: float | None
+) -> list[Snapshot]:
+    """The snapshots after the new classes among ``names``, and after more of the known ones; each judged."""
+    limit = start.options.warn_drop if warn_drop is None else warn_drop
+    labels = np.asarray(batch.names)
+    now, made = start, []
+    known = [name for name in names if name in start.classes]
+    for session in ([name for name in names if name not in start.classes], known):
+        if not session:
+            continue
+        mine = np.isin(labels, session)
+        X, y = batch.features[mine], labels[mine]
+        if session is known:
+            after = now.changed(lambda model, X=X, y=y: model.add_examples(X, y))
+        else:
+            vectors = class_vectors(start.options.embeddings, session, descriptions)
+            after = now.changed(lambda model, X=X, y=y, v=vectors: model.add_classes(X, y, embeddings=v))
+        after = replace(
+            after,
+            check=now.check.with_taught(X, y.tolist(), now.options.keep),
+            descriptions={**now.descriptions, **{k: v for k, v in descriptions.items() if k in session}},
+        )
+        now = after.judged(judge(now, after, session, limit))
+        made.append(now)
+    return made
+
+
+def report_of(snapshot: Snapshot, batch: Batch, began: float) -> TeachReport:
+    """What the last session of a written snapshot did, and how it now answers to the photographs it learned from."""
+    entry, labels = snapshot.entries()[-1], np.asarray(batch.names)
+    mine = np.isin(labels, entry.classes)
+    answers = snapshot.scores(batch.features[mine]).argmax(axis=1)
+    right = [snapshot.classes[a] == name for a, name in zip(answers, labels[mine], strict=True)]
+    return TeachReport(
+        kind=entry.kind,
+        classes=entry.classes,
+        examples=entry.examples,
+        version=str(entry.version),
+        session=entry.session,
+        seconds=round(time.perf_counter() - began, 3),
+        check=entry.check,
+        own_accuracy=100 * float(np.mean(right)),
+        takes_from=entry.takes_from,
+        warning=entry.warning,
+        skipped=batch.skipped,
+    )
+
+
+def renamed(start: Snapshot, old: str, new: str) -> Snapshot:
+    """The same classes, one under another name; its row and its examples stay."""
+    return start.changed(
+        lambda model: model.rename_class(old, new),
+        check=start.check.renamed(old, new),
+        descriptions={new if name == old else name: text for name, text in start.descriptions.items()},
+    )
+
+
+def removed(start: Snapshot, name: str) -> Snapshot:
+    """Without a class and its kept examples; judged on those of the others."""
+    after = start.changed(
+        lambda model: model.remove_class(name),
+        check=start.check.select(~start.check.of([name])),
+        descriptions={other: text for other, text in start.descriptions.items() if other != name},
+    )
+    return after.judged(judge(start, after, [], start.options.warn_drop))
