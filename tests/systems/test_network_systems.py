@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up_images import NOVEL, WAYS, World
+from made_up_images import CPU, NOVEL, WAYS, World
 from typer.testing import CliRunner
 
 from subspan import create_method, list_methods, list_systems
@@ -13,6 +13,7 @@ from subspan.cli import app
 from subspan.cli import train as train_command
 from subspan.cli.reproduce import RANDOM
 from subspan.cli.reproduce_single_session import PROTOCOL as EPISODES
+from subspan.cli.train_network import store_result
 from subspan.features import FeatureSet
 from subspan.methods import method_options, spec_of
 from subspan.methods.registry import method_class
@@ -23,6 +24,7 @@ from subspan.protocols.stored_results import StoredResult
 from subspan.systems import list_network_systems
 from subspan.systems.base import MARKS
 from subspan.systems.network import NetworkSystem
+from subspan.systems.xtarnet import XtarNet
 
 ALL = list_network_systems()
 SESSIONS = [name for name in ALL if method_class(name).protocol == "multi-session"]  # type: ignore[attr-defined]
@@ -106,7 +108,7 @@ def test_one_command_stores_the_result_of_the_sessions(name: str, tmp_path: Path
 
 
 def test_one_command_stores_the_result_of_the_episodes(tmp_path: Path, folder: Path, base: Path) -> None:
-    out = tmp_path / "result.json"
+    out = tmp_path / "new folder" / "result.json"
     words = ["--run", base, "--data", folder, "--out", out, "--device", "cpu", "--steps", 3]
     done = subspan_train("--system", "xtarnet:shots=1", *words)
     assert done.exit_code == 0, (done.output, done.exception)
@@ -117,6 +119,12 @@ def test_one_command_stores_the_result_of_the_episodes(tmp_path: Path, folder: P
     assert stored.result.protocol == f"{EPISODES.digest}, first 1 of 5 shots"  # as `subspan reproduce` has it
     assert stored.about["training"]["steps"] == 3
     assert out.stat().st_size < 200_000
+
+
+def test_episodes_that_cannot_be_drawn_are_refused_before_training(tmp_path: Path, world: World) -> None:
+    system = XtarNet()  # 12,000 steps
+    with pytest.raises(ValueError, match="5 ways asked for, but there are only 4 novel classes"):
+        store_result(system, {}, 0, world.load(), world.images, world.split, tmp_path / "x.json", CPU, resume=False)
 
 
 def test_the_items_are_those_of_the_feature_file(world: World) -> None:

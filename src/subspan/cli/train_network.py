@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +65,21 @@ def store_result(
         raise ValueError(f"'{system.name}' trains nothing on the base classes; it takes no --{next(iter(training))}")
     settings = dataclasses.replace(system.training or Training(), **training, seed=seed)
     protocol = protocol or _protocol(system, split)
+    out.parent.mkdir(parents=True, exist_ok=True)
     network, base = trained
     weights = module_digest(network)
     began = time.perf_counter()
     with shown_stages() as tell_maps:
         maps = split_maps(network, base, images, split, Contents(), where=system.where, device=device, tell=tell_maps)
+    run_protocol = _ready_to_run(
+        protocol, maps, system.episode_shots, device
+    )  # what cannot run is said before training
     identity = json.dumps([spec_of(system), weights, split.digest()])
     with shown_training() as tell:
         run = TrainingRun(settings, device, out, resume, identity, tell=tell)
         ready = system.on(maps, run)
         prepared = time.perf_counter() - began
-        result = run_protocol(protocol, maps, ready, device)
+        result = run_protocol(ready)
     about = {
         "seed": seed,
         "seconds": round(time.perf_counter() - began, 1),
@@ -103,16 +108,20 @@ def store_result(
     return stored
 
 
-def run_protocol(
-    protocol: MultiSession | SingleSession, maps: SplitMaps, ready: NetworkSystem[Any], device: torch.device
-) -> MethodResult | EpisodeResult:
-    """The sessions or episodes of a split, with positions of maps in place of features."""
-    if isinstance(protocol, MultiSession):
-        # What it keeps of old classes it chooses itself, so that the protocol has no memory to hand to it.
+def _ready_to_run(
+    protocol: MultiSession | SingleSession, maps: SplitMaps, shots: int | None, device: torch.device
+) -> Callable[[NetworkSystem[Any]], MethodResult | EpisodeResult]:
+    """A function that runs a system on the sessions or episodes of a split, positions of maps in place of features."""
+    if isinstance(protocol, SingleSession):
+        drawn = protocol.draw(maps.items).first_shots(shots or protocol.shots)
+        return lambda ready: protocol.run(maps.items, ready, episodes=drawn, device=device)
+
+    def sessions(ready: NetworkSystem[Any]) -> MethodResult:
+        # What it keeps of old classes it chooses itself, so the protocol has no memory to hand to it.
         result = protocol.run(maps.items, ready, memory=False, device=device)
         return dataclasses.replace(result, memory=ready.uses_memory)
-    shots = getattr(ready, "shots", protocol.shots)
-    return protocol.run(maps.items, ready, episodes=protocol.draw(maps.items).first_shots(shots), device=device)
+
+    return sessions
 
 
 def _protocol(system: NetworkSystem[Any], split: Split) -> MultiSession | SingleSession:

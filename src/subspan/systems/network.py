@@ -55,6 +55,11 @@ class NetworkSystem(System, Generic[Prepared]):
             )
         return self._prepared  # type: ignore[return-value]
 
+    @property
+    def episode_shots(self) -> int | None:
+        """Support images of a class in the episodes that it is made for; None: as many as there are."""
+        return None
+
     def notes(self) -> Sequence[str]:
         """Sentences that a reader of its result must know."""
         return ()

@@ -109,6 +109,10 @@ class XtarNet(NetworkSystem[MetaTrained]):
         if self.queries % self.ways:
             raise ValueError(f"queries must be a multiple of the {self.ways} ways; got {self.queries}")
 
+    @property
+    def episode_shots(self) -> int | None:
+        return self.shots
+
     def notes(self) -> Sequence[str]:
         learned = LOG_SCALE in self.prepared.parameters
         head = "a linear head, so logits have a learned scale" if learned else "a Euclidean head, as published"
