@@ -112,6 +112,13 @@ def test_init_from_weights_needs_no_photographs(tmp_path: Path, subspan, network
     assert "what this cost them is unknown" in out
     _, out, _ = subspan("classes", tmp_path / "w.subspan", "--json")
     assert [one["name"] for one in json.loads(out)] == [*(f"part {i}" for i in range(12)), "pink"]
+    for names, message in (
+        ("nowhere.txt", r"nowhere.txt': No such file"),
+        ("head.safetensors", "must be text with one"),
+    ):
+        _, _, err = subspan("init", tmp_path / "x.subspan", *common[:3], tmp_path / names, "--backbone", network)
+        assert re.search(message, err)
+        assert not (tmp_path / "x.subspan").exists()
 
 
 @pytest.mark.parametrize(

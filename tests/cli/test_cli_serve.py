@@ -62,7 +62,7 @@ def test_it_starts_says_where_answers_and_ends(catalogue: Path):
         (["CATALOGUE", "--port", "TAKEN"], "cannot listen on 127.0.0.1, port TAKEN: Address already in use"),
         (["CATALOGUE", "--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid, port 8000: "),
         (["nowhere.subspan"], "there is nothing there"),
-        (["CATALOGUE", "--token-file", "nowhere"], "No such file or directory: 'nowhere'"),
+        (["CATALOGUE", "--token-file", "nowhere"], "'nowhere': No such file or directory"),
         (["CATALOGUE", "--token-file", "short"], "the token in 'short' must have at least 16 characters"),
         (["CATALOGUE", "--rate", "0"], "rate must be greater than 0"),
     ],

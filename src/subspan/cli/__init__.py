@@ -55,8 +55,19 @@ def main() -> None:
     except (ValueError, OSError) as error:
         if os.environ.get("SUBSPAN_TRACEBACK"):
             raise
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {_sentence(error)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(130)
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, for people: the system's own words about a file come after its name, without their number.
+
+    >>> _sentence(FileNotFoundError(2, "No such file or directory", "names.txt"))
+    "'names.txt': No such file or directory"
+    """
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"'{error.filename}': {error.strerror}"
+    return str(error)

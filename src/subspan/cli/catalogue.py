@@ -346,7 +346,10 @@ def _read_head(path: Path) -> dict[str, Any]:
 
 
 def _read_names(path: Path) -> list[str]:
-    names = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    try:
+        names = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    except UnicodeDecodeError as error:
+        raise CatalogueError(f"'{path}' must be text with one class name a line: {error}") from error
     return [name for name in names if name]
 
 
