@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from subspan import create_method, list_methods, list_systems
 from subspan.cli import app
 from subspan.cli import train as train_command
+from subspan.cli.facts import command_line
 from subspan.cli.reproduce import RANDOM
 from subspan.cli.reproduce_single_session import PROTOCOL as EPISODES
 from subspan.cli.train_network import store_result
@@ -145,3 +146,9 @@ def test_settings_of_a_training_that_there_is_not_are_refused(tmp_path: Path, wo
     assert "'topic' trains nothing on the base classes; it takes no --steps" in str(refused.exception)
     refused = subspan_train("--system", "topic", *words, "--out", tmp_path / "x.safetensors")
     assert "its result is stored as .json" in str(refused.exception)
+
+
+def test_the_stored_command_names_no_folder_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["subspan", "train", "--system", "topic", "--run", "/data/my runs/random-1"])
+    assert command_line(folders=False) == "subspan train --system topic --run random-1"
+    assert command_line() == "subspan train --system topic --run '/data/my runs/random-1'"

@@ -22,9 +22,10 @@ def run_facts(protocol: object, device: str, seconds: float) -> dict[str, str]:
     }
 
 
-def command_line() -> str:
-    """The command as it was typed."""
-    return shlex.join(["subspan", *sys.argv[1:]])
+def command_line(*, folders: bool = True) -> str:
+    """The command as it was typed; without ``folders`` paths are cut to their last names, which mean more elsewhere."""
+    words = sys.argv[1:] if folders else [Path(word).name if "/" in word else word for word in sys.argv[1:]]
+    return shlex.join(["subspan", *words])
 
 
 def version() -> str:

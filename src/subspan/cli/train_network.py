@@ -87,7 +87,7 @@ def store_result(
         "device": str(device) if device.type == "cpu" else torch.cuda.get_device_name(device),
         "version": version(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-        "command": command_line(),
+        "command": command_line(folders=False),
         "options": {f.name: getattr(system, f.name) for f in dataclasses.fields(system)},
         "training": None if system.training is None else dataclasses.asdict(settings),
         "protocol": str(protocol),
