@@ -91,13 +91,13 @@ class Topic(NetworkSystem[GasOfBase]):
         rows = _rows_for_unit_features(maps, raw)
         features, generator = unit(raw), run.generator("neural gas")
         gas = NeuralGas.at(spread_start(features, maps.labels, self.nodes, generator))
-        for number in range(self.gas_passes):
-            order = torch.randperm(len(features), generator=generator).to(features.device)
-            for part in order.split(1000):
-                gas = gas.fed(features[part], self._gas)
+        order = torch.cat([torch.randperm(len(features), generator=generator) for _ in range(self.gas_passes)])
+        done = 0
+        for part in order.to(features.device).split(1000):
+            gas, done = gas.fed(features[part], self._gas), done + len(part)
             if run.tell is not None:
-                missed = float(torch.cdist(features[order[:1000]], gas.centres).min(1).values.mean())
-                run.tell("neural gas", number + 1, self.gas_passes, missed)
+                missed = float(torch.cdist(features[part], gas.centres).min(1).values.mean())
+                run.tell("neural gas", done, len(order), missed)
         facts = describe(gas.centres, features, maps.labels)
         state = {
             "centres": gas.centres,
