@@ -1,5 +1,7 @@
 """An image model of transformers: ``hf:facebook/dinov2-small``, or ``hf:FOLDER`` with one on disk."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +41,26 @@ def hugging_face_model(name: str) -> TorchBackbone:
 
     with loading("transformers", name):
         try:  # what is here is not asked for again: a catalogue opens without a network
-            module, settings = load(local=True)
+            with _without_bars():
+                module, settings = load(local=True)
         except OSError:
             module, settings = load(local=False)
     placed = Path(name).resolve() if Path(name).is_dir() else name
     return TorchBackbone(f"hf:{placed}", ImageVector(module), preprocessing_of(settings, name))
+
+
+@contextlib.contextmanager
+def _without_bars() -> Iterator[None]:
+    """A bar for what comes from the disk would only flash by at every command."""
+    from transformers.utils import logging  # pyright: ignore[reportMissingImports]
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def preprocessing_of(settings: dict[str, Any], name: str) -> Preprocessing:
