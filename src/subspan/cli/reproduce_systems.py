@@ -13,7 +13,7 @@ from rich.console import Console
 from subspan.cli.bench import session_progress
 from subspan.cli.inputs import find_embeddings, usual_embeddings
 from subspan.features import FeatureSet
-from subspan.methods import BaseSession, list_methods
+from subspan.methods import BaseSession
 from subspan.methods.registry import create_method, method_class, method_options
 from subspan.protocols.config import Setting
 from subspan.protocols.fan_out import Placement, Tick
@@ -26,7 +26,7 @@ from subspan.report.figures import ReportFigure
 from subspan.report.html import ReportTable
 from subspan.report.published import published
 from subspan.report.systems import SystemRun, cost_picture, systems_table
-from subspan.systems import System, list_systems
+from subspan.systems import System, list_network_systems, list_systems
 from subspan.systems.base import DrawnFeaturesWarning, TrainedSystem
 from subspan.systems.network import NetworkSystem
 from subspan.systems.trained_part import TrainedPart, TrainedPartError
@@ -109,7 +109,7 @@ def episode_settings(
 
 def chosen_systems(text: str) -> list[str]:
     """The names in ``all`` or ``name,name``."""
-    known = [*list_systems(), *list_methods(NETWORK_SYSTEM)]
+    known = [*list_systems(), *list_network_systems()]
     names = known if text == EVERY else [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in known:

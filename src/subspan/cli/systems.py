@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from subspan.cli.methods import defaults_of, listing, options_table
+from subspan.cli.methods import listing, options_table
 from subspan.methods.registry import method_class
-from subspan.systems import System, list_systems
+from subspan.systems import System, list_network_systems, list_systems
 from subspan.systems.base import MARKS
 
 HELP = """List the published systems; with a name, what one does and its options.
@@ -33,19 +33,24 @@ def systems(
         console.print(f"{name}: {inspect.getdoc(_system(name))}\n", soft_wrap=True)
         console.print(options_table(name))
         return
-    table = listing("system", "what it does", "reference", "marks", "options (defaults)")
-    for one in list_systems():
+    table = listing("system", "what it does", "reference", "marks")
+    for one in (*list_systems(), *list_network_systems()):
         system = _system(one)
-        table.add_row(one, system.summary, system.reference, system.marks, defaults_of(one))
+        table.add_row(one, system.summary, system.reference, system.marks)
     console.print(table)
     console.print("\nMarks: " + "; ".join(f"{mark}: {meaning}" for mark, meaning in MARKS.items()) + ".")
     console.print(
-        "`subspan systems NAME` explains one; run it as subspan bench --method NAME:option=value,...", soft_wrap=True
+        "`subspan systems NAME` explains one and its options; run it as subspan bench --method NAME:option=value,... "
+        "What is trained on the base classes first is made by subspan train --system NAME; so are the results of "
+        f"{', '.join(list_network_systems())}, which move the network and need images.",
+        soft_wrap=True,
     )
 
 
 def _system(name: str) -> type[System]:
     found = method_class(name)
     if not issubclass(found, System):
-        raise ValueError(f"'{name}' is no system; the systems are {', '.join(list_systems())}")
+        raise ValueError(
+            f"'{name}' is no system; the systems are {', '.join([*list_systems(), *list_network_systems()])}"
+        )
     return found
