@@ -16,7 +16,7 @@ class CatalogueOptions:
 
     backbone: str = _option(DEFAULT_BACKBONE, "network that sees the photographs (`subspan backbones`)")
     method: str = _option("auto", "how classes are added, NAME[:option=value,...] (`subspan methods`)")
-    memory: int = _option(5, "examples of every class that later sessions learn from again")
+    memory: int = _option(5, "examples of every class that later sessions learn from again, for methods that do")
     keep: int = _option(10, "examples kept of every class, as features, to judge later sessions by")
     warn_drop: float = _option(2.0, "warn when a session costs the old classes more percentage points than this")
     embeddings: str | None = _option(
