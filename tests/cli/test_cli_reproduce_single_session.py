@@ -11,11 +11,12 @@ from made_up_features import BASE_COUNT, made_up_arrays
 
 from subspan.cli import reproduce_single_session
 from subspan.features import FeatureSet
-from subspan.methods import regularizer
+from subspan.methods import create_method, regularizer
 from subspan.metrics import paired_tests
 from subspan.protocols.config import Config, Setting
 from subspan.protocols.episodes import Episodes
 from subspan.protocols.single_session import SingleSession
+from subspan.protocols.stored_results import StoredResult
 from subspan.solve import sgd
 
 NOVEL = 8
@@ -53,7 +54,13 @@ def test_both_halves_in_every_form(reproduce, tmp_path):
     for seed, split in enumerate(("ravi", "tiered")):
         write_half(tmp_path, split, seed)
     out = tmp_path / "out"
-    options = ("--systems", "teen,lwof", "--report", out, "--markdown", out / "R.md")
+    features = FeatureSet.load(tmp_path / "paper-ravi.safetensors")
+    episodes = PROTOCOL.draw(features).first_shots(1)
+    kept = PROTOCOL.run(features, create_method("ncm"), episodes=episodes)
+    about = {"seconds": 60.0, "base_session": {"recipe": "paper"}}
+    StoredResult("xtarnet", "C", kept, "ravi", "digest", episodes.items, about).save(tmp_path / "parts" / "x.json")
+    options = ("--systems", "teen,lwof,xtarnet,topic", "--parts", tmp_path / "parts")
+    options += ("--report", out, "--markdown", out / "R.md")
     status, output, _ = reproduce("--features", tmp_path, *options)
     assert status == 0
     assert "A model that is always wrong has the best Delta, 0" in " ".join(output.split())
@@ -69,6 +76,10 @@ def test_both_halves_in_every_form(reproduce, tmp_path):
     assert "miniImageNet: System lwof, 1-shot: " in document
     mini, tiered = (rows_of(out / f"single-session-{half}.csv") for half in ("mini", "tiered"))
     assert float(mini["teen", "ours"]["accuracy_1_shot"]) > 0
+    assert float(mini["XtarNet", "ours, stored"]["accuracy_1_shot"]) == pytest.approx(kept.joint.mean())
+    assert mini["XtarNet", "ours, stored"]["accuracy_5_shot"] == ""
+    assert "miniImageNet: System xtarnet, 5-shot: no stored result on these episodes." in document
+    assert "System topic" not in document, "it is of the other protocol"
     assert mini["LwoF", "quoted"]["accuracy_5_shot"] == "59.66"
     assert mini["Linear mapping", "published"]["accuracy_5_shot"] == "69.68"
     assert mini["Linear mapping", "published"]["accuracy_5_shot_ci95"] == "0.31"

@@ -15,7 +15,14 @@ from subspan.cli.bench import session_progress
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import embeddings_of, named
-from subspan.cli.reproduce_systems import PARTS, PartsOption, SystemsOption, chosen_systems, episode_settings
+from subspan.cli.reproduce_systems import (
+    PARTS,
+    PartsOption,
+    SystemsOption,
+    chosen_systems,
+    episode_settings,
+    stored_episodes,
+)
 from subspan.features import FeatureFileError, FeatureSet
 from subspan.files import replacing
 from subspan.protocols.config import Config, Setting
@@ -116,11 +123,13 @@ def single_session(
         settings = Config.load(config or half.config, NAME)
         drawn = _episodes(protocol, loaded, settings.settings, episodes, episodes_out)
         shots = sorted({setting.shots or protocol.shots for setting in settings.settings})
-        beside, left_out = episode_settings(wanted, loaded, parts or folder.parent / PARTS, shots)
+        place_of_parts = parts or folder.parent / PARTS
+        beside, left_out = episode_settings(wanted, loaded, place_of_parts, shots)
+        stored, absent = stored_episodes(wanted, place_of_parts, drawn, shots)
         runs = _run(protocol, loaded, [*settings.settings, *beside], drawn, place, console)
-        missing += [f"{DATA[half.data]}: {sentence}" for sentence in left_out]
+        missing += [f"{DATA[half.data]}: {sentence}" for sentence in (*left_out, *absent)]
         tables += [
-            episodes_table(half.data, runs, published(), notes_on(loaded, recipe, count)),
+            episodes_table(half.data, runs, published(), notes_on(loaded, recipe, count), stored),
             settings_table(half.data, settings.settings, str(settings.about.get("chosen", "chosen by the user"))),
         ]
         figures += _pictures(runs, half) if report is not None else []

@@ -16,11 +16,12 @@ from subspan.features import FeatureSet
 from subspan.methods import BaseSession
 from subspan.methods.registry import create_method, method_class, method_options
 from subspan.protocols.config import Setting
+from subspan.protocols.episodes import Episodes
 from subspan.protocols.fan_out import Placement, Tick
 from subspan.protocols.inputs import missing_for
 from subspan.protocols.multi_session import MultiSession
 from subspan.protocols.multi_session_runs import Job, Split, merge, run_jobs
-from subspan.protocols.results import MethodResult
+from subspan.protocols.results import EpisodeResult, MethodResult
 from subspan.protocols.stored_results import StoredResult, stored_results
 from subspan.report.figures import ReportFigure
 from subspan.report.html import ReportTable
@@ -33,7 +34,6 @@ from subspan.systems.trained_part import TrainedPart, TrainedPartError
 
 EVERY = "all"
 PARTS = "systems"  # folder of trained parts and stored results, beside the one of feature files
-NETWORK_SYSTEM = NetworkSystem.kind
 BESIDE = ("subspace", "prototype", "calibrated")  # methods that stand in the tables of systems
 
 SystemsOption = Annotated[
@@ -91,10 +91,9 @@ def episode_settings(
     names: Sequence[str], features: FeatureSet, parts: Path, shots: Sequence[int]
 ) -> tuple[list[Setting], list[str]]:
     """Every system with every number of shots that can run on these features, and a sentence for each that cannot."""
-    models = {line.system: line.model for line in published().single_session if line.system}
     settings, left_out = [], []
     kind = usual_embeddings(features)
-    for name in (name for name in names if method_class(name).kind != NETWORK_SYSTEM):
+    for name in (name for name in names if not moves_the_network(name)):
         for number in shots:
             system = create_system(name, parts, shots=number)
             wanted = kind if "embeddings" in system.needs else None
@@ -103,8 +102,35 @@ def episode_settings(
                 left_out.append(f"System {name}, {number}-shot: {reason}.")
                 continue
             options = {key: getattr(system, key) for key in ("trained", "shots") if hasattr(system, key)}
-            settings.append(Setting(name, models.get(name, name), number, wanted, options))
+            settings.append(Setting(name, _model(name), number, wanted, options))
     return settings, left_out
+
+
+def stored_episodes(
+    names: Sequence[str], parts: Path, episodes: Episodes, shots: Sequence[int]
+) -> tuple[list[tuple[Setting, EpisodeResult]], list[str]]:
+    """Stored results of systems that move the network on these episodes, and a sentence for each that is absent."""
+    found, left_out = [], []
+    wanted = [name for name in names if moves_the_network(name, "single-session")]
+    for name, number in ((name, number) for name in wanted for number in shots):
+        kept = stored_results(parts, episodes.first_shots(number).protocol)
+        fitting = [one.result for one in kept if (one.system, one.items) == (name, episodes.items)]
+        results = [one for one in fitting if isinstance(one, EpisodeResult) and one.shots == number]
+        found += [(Setting(name, _model(name), number), one) for one in results]
+        if not results:
+            left_out.append(f"System {name}, {number}-shot: no stored result on these episodes.")
+    return found, left_out
+
+
+def moves_the_network(name: str, protocol: str | None = None) -> bool:
+    """Whether tables show stored results of this system, under this protocol or any."""
+    system = method_class(name)
+    return issubclass(system, NetworkSystem) and protocol in (None, system.protocol)
+
+
+def _model(name: str) -> str:
+    """What the published table calls a system."""
+    return next((line.model for line in published().single_session if line.system == name), name)
 
 
 def chosen_systems(text: str) -> list[str]:
@@ -158,7 +184,7 @@ def stored_runs(
     names: Sequence[str], protocol: MultiSession, splits: Sequence[str], parts: Path, recipe: str
 ) -> tuple[list[SystemRun], list[str]]:
     """The stored results of systems that move the network, and a sentence for each split without one."""
-    wanted = [name for name in names if method_class(name).kind == NETWORK_SYSTEM]
+    wanted = [name for name in names if moves_the_network(name, "multi-session")]
     found: dict[tuple[str, bool], dict[str, StoredResult]] = {}
     for stored in stored_results(parts, protocol.digest) if wanted else []:
         split, base = stored.split.replace(":", "-"), stored.about.get("base_session", {})
@@ -195,7 +221,7 @@ def run_systems(
     """Every system on the splits (by name) that have what it needs, and a sentence for each that was left out."""
     pairs = list(splits.values())
     jobs, named, left_out = [], [], []
-    for name in (name for name in names if method_class(name).kind != NETWORK_SYSTEM):
+    for name in (name for name in names if not moves_the_network(name)):
         system = create_system(name, parts)
         reasons = {title: lacking(system, split) for title, split in splits.items()}
         usable = tuple(number for number, reason in enumerate(reasons.values()) if not reason)

@@ -23,6 +23,7 @@ FloatArray = NDArray[np.float64]
 FAR = 2.0  # points between the published and the scaled cell
 MARK = "†"
 PUBLISHED, QUOTED, OURS, SCALED = "published", "quoted", "ours", "ours, scaled"
+STORED = "ours, stored"  # not run now: of a system that needs images
 SPLITS = 10  # random splits behind the paper's means
 SESSION_COUNT = 9  # session 0 included
 

@@ -11,7 +11,7 @@ from subspan.protocols.config import Setting
 from subspan.protocols.results import EpisodeResult
 from subspan.report.html import ReportTable
 from subspan.report.published import Published, PublishedCell, PublishedEpisodes
-from subspan.report.reproduction import OURS, PUBLISHED, QUOTED
+from subspan.report.reproduction import OURS, PUBLISHED, QUOTED, STORED
 from subspan.report.tables import Cell, Column, Row, Table, not_below_best
 
 FloatArray = NDArray[np.float64]
@@ -56,8 +56,14 @@ def episodes_table(
     runs: Sequence[tuple[Setting, EpisodeResult]],
     published: Published,
     notes: Sequence[str] = (),
+    stored: Sequence[tuple[Setting, EpisodeResult]] = (),
 ) -> ReportTable:
-    """One half of the table: quoted systems, then published and ours for each method, 1-shot and 5-shot."""
+    """One half of the table: quoted systems, then published and ours for each method, 1-shot and 5-shot.
+
+    ``stored`` are results that were not run now, on the same episodes; they take part in the tests and say so.
+    """
+    kept = {setting.name for setting, _ in stored}
+    runs = [*runs, *stored]
     shots = sorted({result.shots for _, result in runs})
     columns = tuple(
         Column(
@@ -84,7 +90,13 @@ def episodes_table(
             label = PUBLISHED if line.source == "P" else QUOTED
             rows.append(Row((name, label), _published_cells(line, data, shots), name))
         missing = (Cell(),) * len(MEASURES)
-        rows.append(Row((name, OURS), tuple(c for number in shots for c in ours[number].get(name, missing)), name))
+        rows.append(
+            Row(
+                (name, STORED if name in kept else OURS),
+                tuple(c for number in shots for c in ours[number].get(name, missing)),
+                name,
+            )
+        )
     counts = sorted({len(result.joint) for _, result in runs})
     heading = f"Single session, {DATA[data]}"
     sources = "; ".join(f"'{mark}': {published.sources[mark]}" for mark in ("P", "P, quoting"))

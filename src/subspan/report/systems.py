@@ -15,6 +15,7 @@ from subspan.report.reproduction import (
     OURS,
     PUBLISHED,
     QUOTED,
+    STORED,
     our_cells,
     published_cells,
     session_measures,
@@ -24,7 +25,6 @@ from subspan.report.style import BLUE, VERMILION, new_figure, plain_axes, to_png
 from subspan.report.summary import mean_and_half_width, summarize
 from subspan.report.tables import Cell, Column, Row, Table
 
-STORED = "ours, stored"
 BELOW = 3.0  # points below a published row of the same setting that ask for a cause
 MARK = "‡"
 COST = "Cost of one split"
