@@ -163,3 +163,16 @@ def test_drawing_needs_statistics():
         ValueError, match="needs the array 'base_covariance', which the feature file lacks; train on real"
     ):
         TrainingFeatures.drawn(dataclasses.replace(WORLD, base_covariance=None), 5, 0)
+
+
+def test_draws_with_less_signal_have_nearer_centres():
+    whole, less = (TrainingFeatures.drawn(WORLD, 40, seed=1, signal=signal) for signal in (1.0, 0.25))
+    assert WORLD.base_mean is not None
+    center = WORLD.base_mean.mean(0)
+    for c in range(C0):
+        shift = (less.features[c] - whole.features[c]).numpy()  # the same noise around another centre
+        moved = WORLD.base_mean[c] + shift
+        np.testing.assert_allclose(moved, np.tile(center + 0.25 * (WORLD.base_mean[c] - center), (40, 1)), atol=1e-4)
+    assert torch.equal(whole.base.rows, less.base.rows)
+    with pytest.raises(ValueError, match=r"signal must lie in \(0, 1\]; got 0"):
+        quick_run(untrained("lwof"), signal=0.0)  # type: ignore[arg-type]

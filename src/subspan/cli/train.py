@@ -197,8 +197,8 @@ def _training_features(
     lists: Path | None,
     embeddings: str | None,
     device: torch.device,
-) -> Callable[[int, int], TrainingFeatures]:
-    """How to get training features, given the number of draws and the seed: real ones of a run, or draws."""
+) -> Callable[[Training], TrainingFeatures]:
+    """How to get training features, given the settings: real ones of a run, or draws."""
     if (file is None) == (run is None):
         raise ValueError(
             "a system is trained on a feature file (draws) or on --run and --data (real features); name one"
@@ -206,7 +206,9 @@ def _training_features(
     if file is not None:
         features = named(FeatureSet.load(file))
         vectors = embeddings_for(system, features, embeddings)
-        return lambda draws, seed: TrainingFeatures.drawn(features, draws, seed, vectors)
+        return lambda settings: TrainingFeatures.drawn(
+            features, settings.draws, settings.seed, vectors, signal=settings.signal
+        )
     assert run is not None
     if data is None:
         raise ValueError("the real features of a run need its images; name them with --data")
@@ -218,7 +220,7 @@ def _training_features(
     features = named(feature_set(collected, network, images, split, settings, contents))
     vectors = embeddings_for(system, features, embeddings)
     plain, turned = collect_training(extractor, images, split, turned=system.uses_turned)
-    return lambda draws, seed: TrainingFeatures.real(features, plain, turned, vectors)
+    return lambda settings: TrainingFeatures.real(features, plain, turned, vectors)
 
 
 def register(app: typer.Typer) -> None:

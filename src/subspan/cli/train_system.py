@@ -23,7 +23,7 @@ from subspan.methods.registry import method_class
 from subspan.systems.base import TrainedSystem
 from subspan.systems.trained_part import TrainedPart, signature_of
 from subspan.systems.training_features import TrainingFeatures
-from subspan.systems.training_run import Tell, TrainingRun
+from subspan.systems.training_run import Tell, Training, TrainingRun
 
 
 def trained_system(spec: str) -> TrainedSystem:
@@ -51,7 +51,7 @@ def train_system(
     system: TrainedSystem,
     training: Values,
     seed: int,
-    features: Callable[[int, int], TrainingFeatures],
+    features: Callable[[Training], TrainingFeatures],
     out: Path,
     device: torch.device,
     *,
@@ -61,7 +61,7 @@ def train_system(
     if out.suffix != ".safetensors":
         raise ValueError(f"a trained part is written as .safetensors; got '{out}'")
     settings = dataclasses.replace(system.training, **training, seed=seed)
-    found = features(settings.draws, seed)
+    found = features(settings)
     signature = signature_of(found.base.rows)
     identity = json.dumps(
         [system.name, system.part_options(), found.source, signature.tolist(), float(found.features.sum())]

@@ -64,9 +64,13 @@ class TrainingFeatures:
 
     @classmethod
     def drawn(
-        cls, features: FeatureSet, count: int, seed: int, embeddings: NDArray | None = None
+        cls, features: FeatureSet, count: int, seed: int, embeddings: NDArray | None = None, *, signal: float = 1.0
     ) -> "TrainingFeatures":
-        """``count`` draws for every class from the statistics of a feature file; embeddings (C0 + C1, e)."""
+        """``count`` draws for every class from the statistics of a feature file; embeddings (C0 + C1, e).
+
+        A network tells the classes of its training images better than those of others. With a ``signal`` below 1 the
+        centres of the draws keep so much of the class means' distance from their common mean.
+        """
         for name in ("base_mean", "base_covariance"):
             if getattr(features, name) is None:
                 raise ValueError(
@@ -75,6 +79,9 @@ class TrainingFeatures:
                 )
         base = _base_session(features, embeddings)
         examples = base_samples(base, count, seed)
+        if signal != 1:
+            assert base.means is not None
+            examples = examples - (1 - signal) * (base.means - base.means.mean(0))[:, None]
         counts = torch.full((len(examples),), count)
         return cls(examples, counts, base, "drawn", _bias(features), names=_names(features))
 

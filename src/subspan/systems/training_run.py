@@ -34,6 +34,7 @@ class Training:
     rates: tuple[float, ...] = _option((1e-3,), "learning rates, one after the other")
     rate_cuts: tuple[float, ...] = _option((), "shares of the steps after which the next rate holds")
     draws: int = _option(500, "examples drawn for every base class where there are no real ones")
+    signal: float = _option(1.0, "share that these keep of the class means' distance from their common mean")
     seed: int = 0
     optimiser: Literal["adam", "sgd"] = "adam"
     momentum: float = 0.9
@@ -44,6 +45,8 @@ class Training:
         for name in ("steps", "batch", "draws"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
+        if not 0 < self.signal <= 1:
+            raise ValueError(f"signal must lie in (0, 1]; got {self.signal}")
         if len(self.rates) != len(self.rate_cuts) + 1:
             raise ValueError(f"{len(self.rates)} rates need {len(self.rates) - 1} rate_cuts; got {len(self.rate_cuts)}")
 
