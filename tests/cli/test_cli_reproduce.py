@@ -143,7 +143,7 @@ def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):
 
 def test_systems_run_where_they_can(written, folder):
     random, fixed = (rows_of(written / f"systems-{where}-paper.csv") for where in ("random", "fixed"))
-    assert {name for name, _ in random} == {"ncm", "fecam", "topic", "subspace", "prototype"}
+    assert {name for name, _ in random} == {"ncm", "fecam", "topic", "subspace", "prototype", "calibrated"}
     assert {name for name, _ in fixed} == {"ncm", "fecam", "subspace", "prototype", "calibrated"}
     features = FeatureSet.load(folder / "paper-fixed.safetensors")
     unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (features.base_test, features.base_mean)]

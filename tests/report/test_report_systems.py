@@ -57,6 +57,7 @@ def test_costs_are_those_of_one_split(run):
     made = systems_table([trained], [], published(), fixed=False, recipe="paper", notes=())
     assert cell(made, ("teen", "-M", "ours, stored"), "training_minutes").value == 4
     assert cell(made, ("teen", "-M", "ours, stored"), "seconds").value == pytest.approx(1.25 / 2)  # two splits
+    assert cell(made, ("teen", "-M", "ours, stored"), "splits").value == 2
     assert "teen: its part was trained on drawn features on cpu." in made.table.notes
 
 

@@ -155,7 +155,7 @@ def multi_session(
         on_splits = {f"random-{seed}": one for seed, one in zip(seeds, _with_embeddings(splits), strict=True)}
         fixed = {name: load_split(path, "fixed") for name, path in inventory.fixed.items()}
         pairs = zip(fixed, _with_embeddings(list(fixed.values())), strict=True)
-        runs = [(recipe, RANDOM, on_splits, whole)]
+        runs = [(recipe, RANDOM, on_splits, on_random)]
         runs += [(name, FIXED, {"fixed": pair}, on_fixed[name]) for name, pair in pairs]
         extra = multi_session_part(wanted, runs, parts or folder.parent / PARTS, console, place)
         tables += extra.tables

@@ -27,7 +27,7 @@ from subspan.report.tables import Cell, Column, Row, Table
 
 BELOW = 3.0  # points below a published row of the same setting that ask for a cause
 MARK = "‡"
-COST = "Cost of one split"
+COST = "Cost of one split, and how many there were"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,11 @@ class SystemRun:
     @property
     def seconds(self) -> float:
         """For all sessions of one split, scoring included."""
-        return self.result.seconds / len(np.unique(self.result.splits))
+        return self.result.seconds / self.splits
+
+    @property
+    def splits(self) -> int:
+        return len(np.unique(self.result.splits))
 
 
 def systems_table(
@@ -65,6 +69,7 @@ def systems_table(
     costs = (
         Column("training_minutes", "min", "minutes of training the system's own part", COST, 1),
         Column("seconds", "sec", "seconds of all sessions, scoring included", COST, 2),
+        Column("splits", "splits", "splits that it could run on", COST, 0),
     )
     columns = (*(measure.column for measure in measures), *costs)
     last = max(number for number, column in enumerate(columns) if column.key.startswith("session_"))
@@ -75,12 +80,12 @@ def systems_table(
         if row is not None and (row.memory is None or row.memory == run.result.memory):
             label = PUBLISHED if fixed else QUOTED
             headings = (run.name, memory_text(run.result.memory), label, row.source)
-            rows.append(Row(headings, (*published_cells(row, measures), Cell(), Cell()), run.name))
+            rows.append(Row(headings, (*published_cells(row, measures), Cell(), Cell(), Cell()), run.name))
         ours = list(our_cells(run.result, measures))
         if fixed and row is not None and ours[last].value < row.accuracy[-1] - BELOW:
             ours[last] = replace(ours[last], mark=MARK)
         headings = (run.name, memory_text(run.result.memory), STORED if run.stored else OURS, run.marks)
-        rows.append(Row(headings, (*ours, Cell(run.minutes), Cell(run.seconds)), run.name))
+        rows.append(Row(headings, (*ours, Cell(run.minutes), Cell(run.seconds), Cell(run.splits)), run.name))
     where = "the fixed split" if fixed else "random splits"
     heading = f"Systems on {where}, recipe {recipe}"
     parts = dict.fromkeys(f"{run.name}: its part was trained on {run.trained_on}" for run in runs if run.trained_on)
