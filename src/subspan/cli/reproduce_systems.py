@@ -1,5 +1,6 @@
 """The systems of ``subspan reproduce --systems``: which there are, what each lacks, and their runs over the splits."""
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -176,7 +177,7 @@ def lacking(system: System, split: Split) -> str:
     try:
         part_of(system, features)
     except TrainedPartError as error:
-        return str(error)
+        return str(error).replace(str(Path.cwd()) + os.sep, "")  # documents hold no path of this machine
     return ""
 
 
