@@ -4,12 +4,12 @@ Last measured 2026-11-15, 2 quiet CPU cores (AMD EPYC virtual machine), torch 2.
 10 s for each number of clients:
 
     clients   requests/s   p50       p99       all answered 200   classes taught beside it, median
-       1         14.6        68 ms     76 ms   147                10, 0.28 s
-       8         49.4       161 ms    221 ms   499                10, 0.73 s
-      32         48.6       652 ms    784 ms   510                10, 0.80 s
+       1         12.8        72 ms    154 ms   128                10, 0.29 s
+       8         44.3       152 ms    354 ms   448                10, 0.37 s
+      32         46.7       698 ms    800 ms   494                10, 0.37 s
 
-    30 classes acknowledged, none lost. 5134 bad uploads of 26 kinds, all 4xx. Peak memory: 469 MB after the first
-    answer, 701 MB after the load, 710 MB after the abuse.
+    30 classes acknowledged, none lost. 3898 bad uploads of 26 kinds, all 4xx. Peak memory: 489 MB after the first
+    answer, 766 MB after the load, 766 MB after the abuse.
 
 The network is the limit: it alone took 27 ms an image on one core of a busier machine. More clients than cores wait in
 line, so their p99 is their number over the rate.
