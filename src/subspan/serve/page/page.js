@@ -184,7 +184,7 @@ async function classifyAll(cards) {
   }
   const bad = named.filter((name) => name === null).length;
   const answers = named.filter((name) => name !== null).join(", ");
-  say("classify-status", [answers && `${capital(answers)}.`, bad && `${plural(bad, "image")} could not be classified.`].filter(Boolean).join(" "), bad > 0);
+  say("classify-status", [answers && `Answers: ${answers}.`, bad && `${plural(bad, "image")} could not be classified.`].filter(Boolean).join(" "), bad > 0);
 }
 
 function showAndClassify(files) {
@@ -385,19 +385,25 @@ function drawMap(map) {
     dot.append(svgElement("title", {}, point.name));
     picture.append(dot);
   }
+  byId("map-picture").replaceChildren(picture); // before the labels, whose widths only a picture that is shown can tell
   const taken = places.filter((point) => rank(point) < 2).map((point) => [point.left - 6, point.top - 6, 12, 12]);
   const free = ([left, top, wide, high]) => left >= 0 && top >= 0 && left + wide <= width && top + high <= height
     && taken.every(([l, t, w, h]) => left >= l + w || left + wide <= l || top >= t + h || top + high <= t);
   for (const point of places) {
-    const text = point.name.length > 22 ? `${point.name.slice(0, 21)}…` : point.name;
-    const wide = 6.8 * text.length + 4, { left, top } = point;
+    const short = point.name.length > 22 ? `${point.name.slice(0, 21)}…` : point.name;
+    const text = svgElement("text", { class: point.newest ? "strong" : "" }, short);
+    picture.append(text);
+    const wide = text.getComputedTextLength() + 4, { left, top } = point;
     const boxes = [[left + 8, top - 8], [left - 8 - wide, top - 8], [left - wide / 2, top - 24], [left - wide / 2, top + 8]].map(([l, t]) => [l, t, wide, 16]);
     const box = boxes.find(free);
-    if (!box) continue;
+    if (!box) {
+      text.remove();
+      continue;
+    }
     taken.push(box);
-    picture.append(svgElement("text", { x: box[0] + 2, y: box[1] + 12, class: point.newest ? "strong" : "" }, text));
+    text.setAttribute("x", box[0] + 2);
+    text.setAttribute("y", box[1] + 12);
   }
-  byId("map-picture").replaceChildren(picture);
   const list = (points) => points.map((point) => point.name).join(", ");
   byId("map-text").textContent = (newest.length ? `Nearest to ${list(newest)} among the base classes: ${list(near)}. ` : "Nothing has been taught yet. ")
     + `Nearness is measured in all directions; this plane shows ${percent(map.shares[0] + map.shares[1])} of how the classes differ, and classes far out are drawn nearer.`;
