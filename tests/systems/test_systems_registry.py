@@ -13,7 +13,7 @@ from subspan.cli import bench as bench_command
 from subspan.cli import systems as systems_command
 from subspan.methods import method_options, spec_of
 from subspan.methods.registry import method_class
-from subspan.systems import System
+from subspan.systems import System, list_network_systems
 from subspan.systems.base import MARKS
 
 
@@ -22,7 +22,7 @@ def test_systems_and_methods_are_listed_apart():
     assert not set(list_systems()) & set(list_methods())
 
 
-@pytest.mark.parametrize("name", list_systems())
+@pytest.mark.parametrize("name", [*list_systems(), *list_network_systems()])
 def test_every_system_says_where_it_comes_from(name):
     system = method_class(name)
     assert issubclass(system, System)

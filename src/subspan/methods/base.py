@@ -88,6 +88,32 @@ def option(default, help: str):
     return field(default=default, metadata={"help": help})
 
 
+def check_options(
+    options: object,
+    *,
+    positive: Sequence[str] = (),
+    not_negative: Sequence[str] = (),
+    at_least_one: Sequence[str] = (),
+    shares: Sequence[str] = (),
+) -> None:
+    """Raise unless the options of these names lie where they must; NaN lies nowhere.
+
+    >>> check_options(Update(torch.zeros(1), torch.zeros(1), loss=torch.tensor(-1.0)), not_negative=("loss",))
+    Traceback (most recent call last):
+    ValueError: loss must not be negative; got -1.0
+    """
+    for names, rule, holds in (
+        (positive, "be positive", lambda value: value > 0),
+        (not_negative, "not be negative", lambda value: value >= 0),
+        (at_least_one, "be at least 1", lambda value: value >= 1),
+        (shares, "lie in [0, 1]", lambda value: 0 <= value <= 1),
+    ):
+        for name in names:
+            value = getattr(options, name)
+            if not holds(value):
+                raise ValueError(f"{name} must {rule}; got {value}")
+
+
 class Method(ABC):
     """How the rows of novel classes come about, and how rows score a query.
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from .base import BaseSession, option
+from .base import BaseSession, check_options, option
 from .cosine import CosineMethod, drawn_towards, unit
 from .registry import register
 
@@ -37,11 +37,7 @@ class Calibrated(CosineMethod):
     offset: float = option(0.06, "added to the cosines of novel classes")
 
     def __post_init__(self) -> None:
-        for what in ("learned", "pull"):
-            if not 0 <= getattr(self, what) <= 1:
-                raise ValueError(f"{what} must lie in [0, 1]; got {getattr(self, what)}")
-        if not self.shrinkage > 0:
-            raise ValueError(f"shrinkage must be positive; got {self.shrinkage}")
+        check_options(self, shares=("learned", "pull"), positive=("shrinkage",))
 
     @property
     def needs(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..solve import Problem, RowGroup, SgdOptions, Solution, concatenate, mean_weights, optimum, sgd
-from .base import BaseSession, Head, Memory, Method, Session, Update, option
+from .base import BaseSession, Head, Memory, Method, Session, Update, check_options, option
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,7 @@ class Regularizer(Method):
     patience: int = option(10, "so many small changes in a row end a session")
 
     def __post_init__(self) -> None:
-        for name in ("gamma", "beta_base", "beta_novel", "weight_decay"):
-            if not getattr(self, name) >= 0:  # NaN is refused too
-                raise ValueError(f"{name} must not be negative; got {getattr(self, name)}")
+        check_options(self, not_negative=("gamma", "beta_base", "beta_novel", "weight_decay"))
 
     @abstractmethod
     def novel_group(self, base: BaseSession, start: Tensor, embeddings: Tensor | None) -> RowGroup:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .base import BaseSession, option
+from .base import BaseSession, check_options, option
 from .registry import register
 from .regularizer import LanguageRegularizer
 
@@ -22,8 +22,7 @@ class Semantic(LanguageRegularizer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.tau > 0:
-            raise ValueError(f"tau must be positive; got {self.tau}")
+        check_options(self, positive=("tau",))
 
     def targets(self, base: BaseSession, rows: Tensor, embeddings: Tensor | None) -> Tensor:
         assert base.embeddings is not None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..methods import BaseSession, register
-from ..methods.base import option
+from ..methods.base import check_options, option
 from ..methods.cosine import drawn_towards, unit
 from .fecam import Fecam
 
@@ -38,10 +38,7 @@ class CalibratedFecam(Fecam):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha must lie in [0, 1]; got {self.alpha}")
-        if not self.beta > 0:
-            raise ValueError(f"beta must be positive; got {self.beta}")
+        check_options(self, shares=("alpha",), positive=("beta",))
 
     def covariance(self, shared: Tensor, factors: Tensor, is_base: bool) -> Tensor:
         together = shared + factors.mT @ factors

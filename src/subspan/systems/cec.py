@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..methods import BaseSession, Head, Session, Update, register
-from ..methods.base import option
+from ..methods.base import check_options, option
 from .base import TrainedSystem
 from .heads import cosine_scores
 from .meta_training import draw_classes, draw_items, dropped
@@ -61,9 +61,7 @@ class Cec(TrainedSystem):
     scale: float = option(16.0, "factor on the cosines")
 
     def __post_init__(self) -> None:
-        for name in ("ways", "shots", "queries"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
+        check_options(self, at_least_one=("ways", "shots", "queries"))
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must lie in [0, 1); got {self.dropout}")
 

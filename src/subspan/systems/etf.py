@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import layer_norm, leaky_relu
 
 from ..methods import BaseSession, Head, Session, Update, register
-from ..methods.base import State, option
+from ..methods.base import State, check_options, option
 from ..methods.cosine import unit
 from .heads import cosine_scores, simplex
 from .session_training import (
@@ -76,12 +76,7 @@ class EtfNeck(SessionTrainedSystem):
     def __post_init__(self) -> None:
         if not 2 <= self.classes <= self.width:
             raise ValueError(f"classes must lie between 2 and width ({self.width}); got {self.classes}")
-        for name in ("hidden", "more_steps", "rate"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative; got {getattr(self, name)}")
-        for name in ("steps", "batch", "shots"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive; got {getattr(self, name)}")
+        check_options(self, not_negative=("hidden", "more_steps", "rate"), positive=("steps", "batch", "shots"))
 
     @property
     def needs(self) -> frozenset[str]:

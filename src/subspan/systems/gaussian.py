@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..methods import BaseSession, Head, Session, Update
-from ..methods.base import option
+from ..methods.base import check_options, option
 from .base import System
 from .base_samples import base_samples
 
@@ -26,8 +26,7 @@ class GaussianSystem(System):
     seed: int = option(0, "seed of the draws")
 
     def __post_init__(self) -> None:
-        if not self.tukey > 0:
-            raise ValueError(f"tukey must be positive; got {self.tukey}")
+        check_options(self, positive=("tukey",))
         if self.factors < 0:
             raise ValueError(f"factors must be at least 0; got {self.factors}")
         if self.samples < 2:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ..methods import BaseSession, Head, Session, Update, register
-from ..methods.base import State, option
+from ..methods.base import State, check_options, option
 from .heads import euclidean_scores
 from .session_training import SessionTrainedSystem, descend
 from .training_features import TrainingFeatures
@@ -53,9 +53,7 @@ class FrozenIdlvq(SessionTrainedSystem):
     rate: float = option(1e-4, "learning rate of a session (Adam)")
 
     def __post_init__(self) -> None:
-        for name in ("base_intra", "intra", "steps", "rate"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative; got {getattr(self, name)}")
+        check_options(self, not_negative=("base_intra", "intra", "steps", "rate"))
 
     @property
     def needs(self) -> frozenset[str]:

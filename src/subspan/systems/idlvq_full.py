@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..methods import BaseSession, Head, Session, Update, register
-from ..methods.base import State, class_means, option
+from ..methods.base import State, check_options, class_means, option
 from ..train.maps import SplitMaps
 from .heads import euclidean_scores
 from .idlvq import quantisation_loss
@@ -76,11 +76,7 @@ class Idlvq(NetworkSystem[QuantisedBase]):
     rate: float = option(1e-4, "learning rate of a session (Adam)")
 
     def __post_init__(self) -> None:
-        for name in ("base_intra", "intra", "forget", "epochs", "rate"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative; got {getattr(self, name)}")
-        if not self.sigma > 0:
-            raise ValueError(f"sigma must be positive; got {self.sigma}")
+        check_options(self, not_negative=("base_intra", "intra", "forget", "epochs", "rate"), positive=("sigma",))
 
     def notes(self) -> Sequence[str]:
         return ("It keeps one image of every class that it has learned.",)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, leaky_relu, log_softmax, softmax
 
 from ..methods import BaseSession, Head, Session, Update, register
-from ..methods.base import State, option
+from ..methods.base import State, check_options, option
 from ..methods.cosine import unit
 from .heads import cosine_scores
 from .session_training import SessionTrainedSystem, cosine_rates, descend, initial_layer, linear
@@ -65,15 +65,12 @@ class SemanticDistillation(SessionTrainedSystem):
     rate: float = option(1e-4, "learning rate of a session (Adam), falling along a cosine")
 
     def __post_init__(self) -> None:
-        for name in ("superclasses", "width", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
-        for name in ("scale", "temperature"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive; got {getattr(self, name)}")
-        for name in ("keep", "steps", "rate"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative; got {getattr(self, name)}")
+        check_options(
+            self,
+            at_least_one=("superclasses", "width", "hidden"),
+            positive=("scale", "temperature"),
+            not_negative=("keep", "steps", "rate"),
+        )
 
     @property
     def needs(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..methods import BaseSession, register
-from ..methods.base import option
+from ..methods.base import check_options, option
 from ..methods.cosine import CosineMethod, drawn_towards, unit
 from .base import System
 
@@ -36,8 +36,7 @@ class Teen(System, CosineMethod):
     tau: float = option(16.0, "factor on the cosines whose softmax says how similar base prototypes are")
 
     def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha must lie in [0, 1]; got {self.alpha}")
+        check_options(self, shares=("alpha",))
 
     @property
     def needs(self) -> frozenset[str]:

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from ..backbones import CosineHead, LinearHead
 from ..methods import BaseSession, Head, Session, Update, register
-from ..methods.base import State, class_means, option
+from ..methods.base import State, check_options, class_means, option
 from ..methods.cosine import unit
 from ..train.maps import SplitMaps
 from .network import NetworkSystem, in_state, of_problem, stacked, tail_in
@@ -79,12 +79,11 @@ class Topic(NetworkSystem[GasOfBase]):
     weight_decay: float = option(5e-4, "weight decay of a session")
 
     def __post_init__(self) -> None:
-        for name in ("nodes", "gas_passes"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
-        for name in ("anchor", "attract", "repel", "margin", "epochs", "rate", "weight_decay", "gas_age"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative; got {getattr(self, name)}")
+        check_options(
+            self,
+            at_least_one=("nodes", "gas_passes"),
+            not_negative=("anchor", "attract", "repel", "margin", "epochs", "rate", "weight_decay", "gas_age"),
+        )
 
     def prepare(self, maps: SplitMaps, run: TrainingRun) -> GasOfBase:
         raw = maps.training_features

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..backbones.checkpoint import read_tensors, write_tensors
+from ..methods.base import check_options
 from ..train.seeds import derive_seed
 
 Tell = Callable[[str, int, int, float], object]  # stage, steps done, steps in all, loss
@@ -42,9 +43,7 @@ class Training:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "draws"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
+        check_options(self, at_least_one=("steps", "batch", "draws"))
         if not 0 < self.signal <= 1:
             raise ValueError(f"signal must lie in (0, 1]; got {self.signal}")
         if len(self.rates) != len(self.rate_cuts) + 1:

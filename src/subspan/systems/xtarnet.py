@@ -13,7 +13,7 @@ from torch.nn.functional import linear, relu
 from ..backbones import EuclideanHead, LinearHead
 from ..backbones.cut import Tail
 from ..methods import BaseSession, Head, Session, Update, register
-from ..methods.base import State, class_means, option
+from ..methods.base import State, check_options, class_means, option
 from ..methods.cosine import unit
 from ..train.maps import CHUNK, SplitMaps
 from .heads import euclidean_scores
@@ -103,9 +103,7 @@ class XtarNet(NetworkSystem[MetaTrained]):
     branches: Literal["both", "frozen"] = option("both", "merge both stages; frozen: without MetaCNN, on features f")
 
     def __post_init__(self) -> None:
-        for name in ("shots", "ways", "queries"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
+        check_options(self, at_least_one=("shots", "ways", "queries"))
         if self.queries % self.ways:
             raise ValueError(f"queries must be a multiple of the {self.ways} ways; got {self.queries}")
 
