@@ -5,8 +5,8 @@ SGD with its stop rule and at most 1000 steps, 25 + 25 queries of each episode s
 before. The naive loop is torch.optim.SGD with autograd on full weights and cached features (tests/solve/naive.py). The
 authors' way computes the network at every step; `authors_loop.py` times it from a checkout of their repository.
 
-Measured on 2026-11-15 on 2 quiet CPU cores, torch 2.13.0, one run, features of Ravi's 16 development classes (`--features
-FILE --repeats 1 --naive 3`); on a GPU not yet:
+Measured on 2026-11-15 on 2 quiet CPU cores, torch 2.13.0, one run, features of Ravi's 16 development classes (with
+`--features FILE --repeats 1 --naive 3`); on a GPU not yet:
 
     method      steps   cell s   ms/episode   x naive
     finetune      754     77.4         38.7        26
