@@ -386,7 +386,7 @@ function drawMap(map) {
     picture.append(dot);
   }
   byId("map-picture").replaceChildren(picture); // before the labels, whose widths only a picture that is shown can tell
-  const taken = places.filter((point) => rank(point) < 2).map((point) => [point.left - 6, point.top - 6, 12, 12]);
+  const taken = places.map((point) => [point.left - 6, point.top - 6, 12, 12]);
   const free = ([left, top, wide, high]) => left >= 0 && top >= 0 && left + wide <= width && top + high <= height
     && taken.every(([l, t, w, h]) => left >= l + w || left + wide <= l || top >= t + h || top + high <= t);
   for (const point of places) {
