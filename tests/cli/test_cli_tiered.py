@@ -4,8 +4,6 @@ import dataclasses
 import io
 import json
 import pickle
-import sys
-import warnings
 from importlib import resources
 
 import numpy as np
@@ -13,7 +11,7 @@ import pytest
 from PIL import Image
 from safetensors import safe_open
 
-from subspan.cli import main, reproduce_single_session
+from subspan.cli import reproduce_single_session
 from subspan.features import FeatureSet
 from subspan.methods import regularizer
 from subspan.protocols.single_session import SingleSession
@@ -69,23 +67,18 @@ def tiered(tmp_path):
     return folder
 
 
-def test_from_images_to_the_table(tiered, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
-
-    def subspan(*arguments):
-        monkeypatch.setattr(sys, "argv", ["subspan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        assert not stop.value.code, captured.err
-        return captured.out
+def test_from_images_to_the_table(subspan, tiered, tmp_path, monkeypatch):
+    def succeed(*arguments):
+        status, output, errors = subspan(*arguments)
+        assert status == 0, errors
+        return output
 
     run, features = tmp_path / "run", tmp_path / "features"
     small = ("--width", 0.04, "--epochs", 1, "--cuts", "", "--crop-size", 32, "--padding", 4, "--batch-size", 8)
     data = ("--data", tiered, "--image-size", 32, "--device", "cpu")
-    subspan("train", "--split", "tiered", "--recipe", "paper-tiered", "--out", run, *data, *small)
+    succeed("train", "--split", "tiered", "--recipe", "paper-tiered", "--out", run, *data, *small)
     packed = features / "paper-tiered.safetensors"
-    subspan("pack", "--run", run, "--support-images", 6, "--out", packed, "--on-disk", "float32", *data)
+    succeed("pack", "--run", run, "--support-images", 6, "--out", packed, "--on-disk", "float32", *data)
 
     found = FeatureSet.load(packed)
     rows = json.loads((tiered / "classes.json").read_text())
@@ -100,7 +93,7 @@ def test_from_images_to_the_table(tiered, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(reproduce_single_session, "HALVES", halves)
     monkeypatch.setattr(reproduce_single_session, "PROTOCOL", SingleSession(count=4))
     monkeypatch.setattr(regularizer, "sgd", lambda p, o: sgd(p, dataclasses.replace(o, max_steps=5)))
-    output = subspan("reproduce", "single-session", "--features", features, "--count", 4, "--workers", 1)
+    output = succeed("reproduce", "single-session", "--features", features, "--count", 4, "--workers", 1)
     assert "Single session, tieredImageNet" in output
     assert "73.51±0.33" in output, "the published half stands beside ours"
     lines = [line for line in output.splitlines() if " ours  " in line]
