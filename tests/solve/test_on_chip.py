@@ -155,3 +155,25 @@ def test_it_compiles_for_hopper_and_fits_its_shared_memory(tmp_path):
     for _, _, _, shared, _, _, _, tensor_instructions in rows:
         assert float(shared) <= 227
         assert int(tensor_instructions) > 0
+
+
+def test_auto_takes_the_kernel_only_where_it_was_measured(monkeypatch):
+    """Elsewhere the compiler may make a program that nobody has seen run."""
+    from subspan.solve import on_chip
+    from subspan.solve.span import to_span
+
+    def pays(support: int, base: int, *, old_novel: int = 0, capability: int = 9, release: str = "2.11.0") -> bool:
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (capability, 0))
+        monkeypatch.setattr(torch, "__version__", release)
+        rows = [torch.zeros(1, count, 200) for count in (base, old_novel, 5) if count]
+        groups = [RowGroup(each, each, "norm", 0.1) for each in rows]
+        labels, weight = torch.zeros(1, support, dtype=torch.int64), torch.ones(1, support)
+        return on_chip.pays(to_span(Problem(torch.ones(1, support, 200), labels, weight, groups, 5e-4)))
+
+    assert pays(125, 64)
+    assert pays(25, 60)
+    assert not pays(125, 70)
+    assert not pays(60, 64)
+    assert not pays(125, 55, old_novel=5)
+    assert not pays(125, 64, capability=8)
+    assert not pays(125, 64, release="2.13.0")

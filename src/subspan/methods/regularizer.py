@@ -6,6 +6,7 @@ A regularizer differs from the others only in `novel_group`: the penalty R_new o
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -99,7 +100,7 @@ class Regularizer(Method):
         start = _rows(head.rows, learning)
         if not head.new or self.start == "zeros":
             return start
-        noise = torch.stack([_uniform(seed, start.shape[-2:]) for seed in session.seeds]).to(start)
+        noise = _starts(session.seeds, start.shape[-2:]).to(start)
         return noise if start.ndim == 3 else noise[0]
 
 
@@ -119,6 +120,12 @@ def _in_class_order(solution: Solution, order: Tensor) -> Update:
     rows = torch.empty_like(solution.rows)
     rows[..., order, :] = solution.rows
     return Update(rows, solution.steps, solution.loss)
+
+
+@lru_cache(maxsize=1)  # all cells of a table begin their episodes alike
+def _starts(seeds: tuple[int, ...], shape: torch.Size) -> Tensor:
+    """New rows (E, K, d) of every episode."""
+    return torch.stack([_uniform(seed, shape) for seed in seeds])
 
 
 def _uniform(seed: int, shape: torch.Size) -> Tensor:

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -36,13 +37,16 @@ class Subspace(Regularizer):
     rank_tolerance: float = option(0.01, "singular values below this times the largest are left out (svd)")
 
     def novel_group(self, base: BaseSession, start: Tensor, embeddings: Tensor | None) -> RowGroup:
-        basis = span_basis(base.rows, self.basis, self.rank_tolerance)
+        basis = self._basis(base)
         warn_if_degenerate(basis, len(base.rows))
         return RowGroup(start, None, "squared", self.gamma, basis)
 
     def targets(self, base: BaseSession, rows: Tensor, embeddings: Tensor | None) -> Tensor:
-        basis = span_basis(base.rows, self.basis, self.rank_tolerance)
+        basis = self._basis(base)
         return (rows @ basis) @ basis.mT
+
+    def _basis(self, base: BaseSession) -> Tensor:
+        return _span_basis_once(base.rows, self.basis, self.rank_tolerance)
 
 
 def span_basis(rows: Tensor, kind: Literal["svd", "qr"] = "svd", tolerance: float = 0.01) -> Tensor:
@@ -57,6 +61,10 @@ def span_basis(rows: Tensor, kind: Literal["svd", "qr"] = "svd", tolerance: floa
         return torch.linalg.qr(rows.mT.double())[0].to(rows)
     directions, singular, _ = torch.linalg.svd(rows.mT.double(), full_matrices=False)
     return directions[:, singular > tolerance * singular[0]].to(rows)
+
+
+# By the tensor itself, which nobody changes: one decomposition for all sessions and cells of a base session.
+_span_basis_once = lru_cache(maxsize=2)(span_basis)
 
 
 def warn_if_degenerate(basis: Tensor, base_count: int) -> None:

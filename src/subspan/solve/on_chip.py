@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 MAX_SAMPLES, MAX_OLD, MAX_NEW = 128, 128, 64
 LEAST_SIDE = 16  # of a tile
-MEASURED: tuple[int, ...] = ()  # first numbers of the compute capabilities where it was seen to win: none as yet
+
+# Where it was seen to be right and to win at least sixfold (benchmarks/on_chip.py). Another release of PyTorch brings
+# another compiler, other sides make another program, and not every program that came out was sound.
+MEASURED_ON = 9  # first number of the compute capability: Hopper
+MEASURED_WITH = "2.11."  # release of PyTorch
+MEASURED_SIDES = ((32, 64, 16), (128, 64, 16))  # padded numbers of examples, old rows and new ones
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Tuning:
 
 def why_not(span: Span) -> str | None:
     """Why the kernel cannot take these problems; None where it can."""
-    first, *split = span.components
+    split = span.components[1:]
     device = span.labels.device
     if device.type != "cuda" and isinstance(descend_one, JITFunction):  # Triton's interpreter runs anywhere
         return f"it runs on CUDA devices; got {device}"
@@ -47,7 +52,7 @@ def why_not(span: Span) -> str | None:
         return f"it computes in torch.float32; got {span.weight_decay.dtype}"
     if len(split) not in (0, 2):
         return "only the last group of rows may have a basis"
-    groups = len(first.counts) + len(split) // 2
+    groups = _group_count(span)
     if groups not in (2, 3):
         return f"it takes one or two groups of old rows and one of new ones; got {groups} in all"
     old, new = _row_counts(span)
@@ -64,8 +69,14 @@ def why_not(span: Span) -> str | None:
 
 
 def pays(span: Span) -> bool:
-    """Whether the kernel was seen to be faster than PyTorch's operations where these problems are."""
-    return torch.cuda.get_device_capability(span.labels.device)[0] in MEASURED
+    """Whether the kernel was seen to be faster than PyTorch's operations on such problems where these are."""
+    old, new = _row_counts(span)
+    return (
+        torch.cuda.get_device_capability(span.labels.device)[0] == MEASURED_ON
+        and torch.__version__.startswith(MEASURED_WITH)
+        and _group_count(span) == 2
+        and (_side(span.labels.shape[1]), _side(old), _side(new)) in MEASURED_SIDES
+    )
 
 
 def descend(span: Span, options: "SgdOptions", tuning: Tuning | None = None) -> tuple[Coordinates, Tensor, Tensor]:
@@ -130,6 +141,12 @@ def descend(span: Span, options: "SgdOptions", tuning: Tuning | None = None) -> 
         num_warps=tuning.warps or (8 if n > 64 else 4),  # pyright: ignore[reportCallIssue]
     )
     return result, steps, loss
+
+
+def _group_count(span: Span) -> int:
+    """How many groups of rows there are; one under a basis has two components, inside and outside it."""
+    first, *split = span.components
+    return len(first.counts) + len(split) // 2
 
 
 def _row_counts(span: Span) -> tuple[int, int]:

@@ -177,10 +177,8 @@ def descend_one(
         # The logits, and by part the products of the frame's share with the whole change.
         product = _product(high, middle, low, new, terms)
         if split:
-            # Side by side, column by column: one pass over the gram matrix instead of two.
-            both = tl.reshape(tl.join(new - outside, outside), (samples, 2 * new_classes))
-            both = _product(outside_high, outside_middle, outside_low, both, terms)
-            of_difference, of_outside = tl.split(tl.reshape(both, (samples, new_classes, 2)))
+            of_difference = _product(outside_high, outside_middle, outside_low, new - outside, terms)
+            of_outside = _product(outside_high, outside_middle, outside_low, outside, terms)
             product -= of_difference
             scalar = _of_part(s, part, held_part) * outside_start
             new_logits = product + _of_part(s, part, new_part) * new_start
