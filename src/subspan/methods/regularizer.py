@@ -100,7 +100,7 @@ class Regularizer(Method):
         start = _rows(head.rows, learning)
         if not head.new or self.start == "zeros":
             return start
-        noise = _starts(session.seeds, start.shape[-2:]).to(start)
+        noise = _starts(session.seeds, start.shape[-2:], start.dtype, start.device)
         return noise if start.ndim == 3 else noise[0]
 
 
@@ -123,9 +123,9 @@ def _in_class_order(solution: Solution, order: Tensor) -> Update:
 
 
 @lru_cache(maxsize=1)  # all cells of a table begin their episodes alike
-def _starts(seeds: tuple[int, ...], shape: torch.Size) -> Tensor:
+def _starts(seeds: tuple[int, ...], shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
     """New rows (E, K, d) of every episode."""
-    return torch.stack([_uniform(seed, shape) for seed in seeds])
+    return torch.stack([_uniform(seed, shape) for seed in seeds]).to(device, dtype)
 
 
 def _uniform(seed: int, shape: torch.Size) -> Tensor:
