@@ -266,7 +266,7 @@ def _one_draw(
     X, y = np.concatenate([pool[c][:examples] for c in base]), np.repeat(base, examples)
     model = IncrementalClassifier(method=method, memory=memory)
     if weights_only:
-        learned = IncrementalClassifier().fit(X, y)
+        learned = IncrementalClassifier(method="subspace").fit(X, y)  # rows as the regression has them
         model = IncrementalClassifier.from_weights(
             learned.coef_, learned.classes_.tolist(), learned.intercept_, method=method, memory=memory
         )
@@ -283,7 +283,8 @@ def _one_draw(
 def _rejection(pool: Sequence[Array], draw: int) -> tuple[float, float]:
     """Areas under the curve of the best probability and of familiarity, 40 known against 20 unknown classes."""
     order = np.random.default_rng(draw).permutation(len(pool))
-    model = IncrementalClassifier().fit(np.concatenate([pool[c][:60] for c in order[:40]]), np.repeat(order[:40], 60))
+    model = IncrementalClassifier(method="subspace")
+    model.fit(np.concatenate([pool[c][:60] for c in order[:40]]), np.repeat(order[:40], 60))
     scores = np.asarray(model.class_scores(np.concatenate([pool[c][TEST] for c in order])), np.float64)
     known = np.repeat(np.arange(len(order)) < 40, TEST.stop - TEST.start)
     energy = familiarity(scores)

@@ -25,6 +25,11 @@ def test_method(method, check):
     check(quick(method))
 
 
+@pytest.mark.parametrize("check", checks.list_checks(), ids=lambda check: check.__name__)
+def test_what_the_estimator_chooses_by_itself(check):
+    check("auto")
+
+
 def test_a_method_with_options_as_text_or_itself():
     spec = "semantic:old_penalty=squared,start=zeros,max_steps=50"
     checks.check_method(spec)
@@ -37,7 +42,8 @@ def test_the_exact_minimum(check):
 
 
 @parametrize_with_checks(
-    [IncrementalClassifier(method=name) for name in ("subspace", "finetune", "imprint", "prototype")]
+    [IncrementalClassifier()]
+    + [IncrementalClassifier(method=name) for name in ("subspace", "finetune", "imprint", "prototype")]
     + [IncrementalClassifier(method="finetune", memory=2, bias=False, dtype="float64")]
 )
 def test_scikit_learns_checks(estimator, check):

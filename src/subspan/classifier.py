@@ -34,7 +34,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from . import store
-from .methods import Head, Memory, Method, Session, create_method, spec_of
+from .methods import AUTO, Head, Memory, Method, Session, automatic_method, create_method, method_options, spec_of
 from .methods.base import class_means, within_classes
 from .solve import append_one
 from .state import ModelState, SessionRecord, StoredState, make_record, records_of
@@ -50,10 +50,11 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     method : name of a method (``list_methods()``), with options as on the command line (``"semantic:tau=2"``), or a
-        method itself.
+        method itself. ``"auto"`` is decided with the base session, for good: ``"calibrated"`` where it has class means
+        and a covariance, as after `fit`; ``"prototype"`` where it has means only; else ``"subspace"``.
     gamma : strength of the pull on new rows; None takes the method's own.
     beta : strength that holds old rows, one number or (base, novel); None takes the method's own.
-    memory : examples kept of every class and replayed in later sessions; 0 keeps none.
+    memory : examples kept of every class and replayed in later sessions by methods that train; 0 keeps none.
     bias : whether `fit` learns a bias per class.
     base_decay : weight decay of the base session's logistic regression.
     dtype : arithmetic of the sessions, ``"float32"`` or ``"float64"``.
@@ -62,8 +63,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : labels in the order of their rows. A class keeps its place; sessions append theirs in sorted order.
-    coef_ : rows (C, d). intercept_ : biases (C,), zeros where there are none.
-    sessions_ : one record per session: kind, classes, examples, steps, seconds, date.
+    coef_ : rows (C, d), as the method has them. intercept_ : biases (C,), zeros where there are none.
+    method_ : the method in use, with its options: what ``"auto"`` stands for.
+    sessions_ : one record per session: kind, classes, examples, steps, seconds, date, method.
     n_features_in_ : width of the features.
     is_base_ : which classes are of the base session (C,). examples_seen_ : examples learned from, by class (C,).
 
@@ -75,7 +77,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        method: str | Method = "subspace",
+        method: str | Method = AUTO,
         gamma: float | None = None,
         beta: float | tuple[float, float] | None = None,
         memory: int = 0,
@@ -156,7 +158,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 memory_features=kept,
                 memory_labels=kept_labels,
                 embeddings=self._embeddings(method, embeddings, names, None),
-                record=make_record("base", names, len(features), 0, began),
+                record=make_record("base", names, len(features), 0, began, method),
             ),
             width=width,
         )
@@ -184,7 +186,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         """
         began = time.perf_counter()
         model = cls(**parameters)
-        method = model._method()
+        parts = {"means": means, "covariance": covariance}
+        method = model._method(automatic_method([name for name, part in parts.items() if part is not None]))
         rows = model._tensor(finite(to_numpy(weights), "weights"))
         names = tuple(plain_label(name) for name in class_names)
         if rows.ndim != 2 or len(rows) != len(names):
@@ -235,7 +238,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 memory_features=rows[:0],
                 memory_labels=torch.zeros(0, dtype=torch.int64),
                 embeddings=model._embeddings(method, embeddings, names, None),
-                record=make_record("base", names, 0, 0, began),
+                record=make_record("base", names, 0, 0, began, method),
             ),
             width=width,
         )
@@ -290,7 +293,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 embeddings=None
                 if state.embeddings is None or vectors is None
                 else torch.cat([state.embeddings, vectors]),
-                record=make_record("add_classes", names, len(features), steps, began),
+                record=make_record("add_classes", names, len(features), steps, began, method),
             )
         )
         return self
@@ -335,7 +338,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 novel_references=references,
                 novel_means=novel_means,
                 counts=counts,
-                record=make_record("add_examples", names, len(features), steps, began),
+                record=make_record("add_examples", names, len(features), steps, began, method),
             )
         )
         return self
@@ -473,7 +476,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     # Inside
 
-    def _method(self) -> Method:
+    def _method(self, auto: str | None = None) -> Method:
+        """The method with gamma and beta, parameters checked; "auto" stands for ``auto``, by default as in `fit`."""
         if not isinstance(self.memory, int | np.integer) or self.memory < 0:
             raise ValueError(f"memory must be a whole number, 0 or more; got {self.memory!r}")
         if self.dtype not in ("float32", "float64"):
@@ -481,14 +485,23 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.seed, int | np.integer) or self.seed < 0:
             raise ValueError(f"seed must be a whole number, 0 or more; got {self.seed!r}")
         if not isinstance(self.method, str | Method):
-            raise ValueError(f"method must be a name or a method; got {self.method!r}")
+            raise ValueError(f"method must be 'auto', a name or a method; got {self.method!r}")
         spec = spec_of(self.method) if isinstance(self.method, Method) else self.method
+        if spec.startswith(f"{AUTO}:"):
+            raise ValueError(f"method 'auto' takes no options; name the method they belong to; got {spec!r}")
         options: dict[str, Any] = {}
         if self.gamma is not None:
             options["gamma"] = self.gamma
         if self.beta is not None:
             base, novel = self.beta if isinstance(self.beta, tuple | list) else (self.beta, self.beta)
             options |= {"beta_base": base, "beta_novel": novel}
+        if spec == AUTO:
+            spec = auto or automatic_method({"means", "covariance"})
+            if not options.keys() <= method_options(name := spec.partition(":")[0]).keys():
+                raise ValueError(
+                    f"gamma and beta are options of methods that train; 'auto' is '{name}' here, which does not: name "
+                    "one, as in method='subspace'"
+                )
         return create_method(spec, **options)
 
     def _parameters(self) -> dict[str, Any]:
@@ -509,7 +522,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _now(self) -> tuple[ModelState, Method]:
         check_is_fitted(self)
-        state, method = self._resolve(self._history[-1]), self._method()
+        state = self._resolve(self._history[-1])
+        method = self._method(self._history[0].record.method or automatic_method(state.given))
         state.check_needs(method)  # the method may be another one than at the base session
         return state, method
 
@@ -531,6 +545,11 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         d = state.width
         self.coef_ = state.rows[:, :d].numpy()
         self.intercept_ = state.rows[:, d].numpy() if state.with_bias else np.zeros(len(state.rows), self.coef_.dtype)
+
+    @property
+    def method_(self) -> str:
+        """The method in use, with its options."""
+        return spec_of(self._now()[1])
 
     @property
     def is_base_(self) -> NDArray[np.bool_]:

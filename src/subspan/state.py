@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from . import store
-from .methods import BaseSession, Method
+from .methods import BaseSession, Method, spec_of
 from .values import plain_label
 
 EXTRA = "extra."  # before the names of arrays that callers add to a version
@@ -27,6 +27,7 @@ class SessionRecord:
     steps: int
     seconds: float
     date: str  # UTC, ISO 8601
+    method: str | None = None  # that learned, with its options; None where nothing is learned, and in older stores
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,12 @@ class ModelState:
         """Width of the features, a bias not counted."""
         return self.rows.shape[1] - self.with_bias
 
+    @property
+    def given(self) -> frozenset[str]:
+        """What of session 0 that a method may need is there."""
+        parts = {"embeddings": self.embeddings, "means": self.base_means, "covariance": self.covariance}
+        return frozenset(name for name, part in parts.items() if part is not None)
+
     def check_needs(self, method: Method) -> None:
         """Refuse a method that needs what the base session did not give, or more room than a row has."""
         if not method.one_weight_per_feature:
@@ -71,9 +78,8 @@ class ModelState:
                 f"method '{method.name}' keeps more than rows from session to session, for which a model has no room; "
                 f"`subspan bench --method {method.name}` runs it"
             )
-        given = {"embeddings": self.embeddings, "means": self.base_means, "covariance": self.covariance}
-        for need, value in given.items():
-            if need in method.needs and value is None:
+        for need in ("embeddings", "means", "covariance"):
+            if need in method.needs - self.given:
                 raise ValueError(f"method '{method.name}' needs {need} of the base classes; pass {need}=...")
 
     def for_method(self, method: Method) -> "ModelState":
@@ -157,7 +163,10 @@ def extras_of(version: store.Version) -> tuple[dict[str, NDArray[Any]], dict[str
     return arrays, dict(version.meta["extra"])
 
 
-def make_record(kind: Any, classes: Sequence[Any], examples: int, steps: int, began: float) -> SessionRecord:
+def make_record(
+    kind: Any, classes: Sequence[Any], examples: int, steps: int, began: float, method: Method | None = None
+) -> SessionRecord:
     date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     labels = tuple(plain_label(label) for label in classes)
-    return SessionRecord(kind, labels, examples, steps, round(time.perf_counter() - began, 3), date)
+    seconds = round(time.perf_counter() - began, 3)
+    return SessionRecord(kind, labels, examples, steps, seconds, date, None if method is None else spec_of(method))

@@ -1,10 +1,12 @@
 """Methods: one file each. A method says how the rows of novel classes come about and how rows score a query."""
 
+from .automatic import AUTO, automatic_method
 from .base import BaseSession, Head, Memory, Method, Session, Update
 from .registry import create_method, list_methods, method_options, register, spec_of
 from .subspace import DegenerateSpanWarning
 
 __all__ = [
+    "AUTO",
     "BaseSession",
     "DegenerateSpanWarning",
     "Head",
@@ -12,6 +14,7 @@ __all__ = [
     "Method",
     "Session",
     "Update",
+    "automatic_method",
     "create_method",
     "list_methods",
     "method_options",
