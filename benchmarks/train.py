@@ -50,7 +50,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from subspan.backbones import pad_inputs
 from subspan.train.device import find_device
-from subspan.train.recipe import Recipe, build_network, find_recipe
+from subspan.train.recipe import Recipe, build_learner, build_network, find_recipe
 from subspan.train.source import ResidentImages
 from subspan.train.step import TrainStep
 from subspan.train.trainer import Runtime, chosen_convolutions
@@ -75,7 +75,7 @@ def flops_per_image(recipe: Recipe) -> float:
 def make_step(recipe: Recipe, store: torch.Tensor, seed: int, runtime: Runtime, nudge: float = 0.0) -> TrainStep:
     """A prepared step on random labels; ``nudge`` changes the weights it starts from by that part of themselves."""
     device = store.device
-    network = build_network(recipe, CLASSES, seed)
+    network = build_learner(recipe, CLASSES, seed)
     if nudge:
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
@@ -141,7 +141,7 @@ def agreement(recipe: Recipe, store: torch.Tensor, runtime: Runtime, counts: tup
     difference in rounding would grow to. A wrong gradient shows after the first step already.
     """
     kinds = {"eager": 0.0, "eager, nudged": 1e-6, runtime.execution: 0.0}
-    start = torch.cat([p.detach().flatten() for p in build_network(recipe, CLASSES, 0).parameters()])
+    start = torch.cat([p.detach().flatten() for p in build_learner(recipe, CLASSES, 0).parameters()])
     ends: dict[str, list[torch.Tensor]] = {}
     losses: dict[str, list[float]] = {}
     for kind, nudge in kinds.items():

@@ -146,8 +146,9 @@ def test_maps_are_mixed_after_one_stage_in_batches_without_cutmix() -> None:
     assert np.mean(blends) == pytest.approx(0.5, abs=0.08)
 
 
-def test_turned_images_get_classes_of_their_own() -> None:
-    recipe = dataclasses.replace(PLAIN, padding=0, rotation_share=0.5)
+@pytest.mark.parametrize("turn_loss", [0.0, 1.0])
+def test_labels_of_turned_images_say_class_and_turn(turn_loss: float) -> None:
+    recipe = dataclasses.replace(PLAIN, padding=0, rotation_share=0.5, turn_loss=turn_loss)
     images, labels, *_ = augmented(recipe, count=120)
     quarters = (labels // 5).numpy()
     assert 0.35 < (quarters > 0).mean() < 0.65

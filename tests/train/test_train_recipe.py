@@ -36,14 +36,25 @@ def test_the_digest_sees_every_field_but_the_name() -> None:
     assert dataclasses.replace(PAPER, cutmix=0.1).digest() != PAPER.digest()
 
 
+def test_runs_older_than_a_field_keep_their_digest() -> None:
+    before = "f5aabdf17bf98559ec0447fb79d1ff7ab256548b07b9bfbb5bff740e54e47c02"  # of 2026-11-15, before turn_loss
+    assert PAPER.digest() == before
+    old = {name: value for name, value in PAPER.to_dict().items() if name != "turn_loss"}
+    assert Recipe.from_dict(old) == PAPER
+    turned = dataclasses.replace(PAPER, rotation_share=0.5)
+    digests = {turned.digest(), *(dataclasses.replace(turned, turn_loss=weight).digest() for weight in (0.5, 1.0))}
+    assert len(digests) == 3
+
+
 def test_he_network_takes_the_same_recipe() -> None:
     network = build_network(dataclasses.replace(PAPER, backbone="resnet18-he", width=0.05), 7, seed=0)
     assert network.head.weight.shape == (7, 26)
 
 
-def test_rotations_quadruple_the_rows() -> None:
+def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
     recipe = dataclasses.replace(PAPER, rotation_share=0.5, width=0.05)
     assert build_network(recipe, 7, seed=0).head.weight.shape[0] == 28
+    assert build_network(dataclasses.replace(recipe, turn_loss=1.0), 7, seed=0).head.weight.shape[0] == 7
 
 
 @pytest.mark.parametrize(
@@ -54,6 +65,8 @@ def test_rotations_quadruple_the_rows() -> None:
         ({"cutmix": 0.6, "feature_mix": 0.6}, "cutmix and feature_mix share the batches, got 0.6 and 0.6"),
         ({"margin": 0.1}, "margin must lie in .* needs a cosine head, got 0.1 and a linear one"),
         ({"head": "cosine", "margin": 1.5}, r"margin must lie in \[-1, 1\] .* got 1.5"),
+        ({"turn_loss": 1.0}, "turn_loss needs turned images: rotation_share above 0, got 0.0"),
+        ({"turn_loss": -1.0, "rotation_share": 0.5}, "turn_loss must be 0 or a positive number, got -1.0"),
         ({"cuts": (80, 60)}, r"cuts must ascend, got \(80, 60\)"),
         ({"resized_min": 0.9, "resized_max": 0.5}, "0 < min <= max <= 1, got 0.9 and 0.5"),
     ],

@@ -63,6 +63,7 @@ def test_a_network_learns_colours_and_leaves_records(tmp_path: Path) -> None:
         },
         {"feature_mix": 0.5, "cutmix": 0.3, "head": "cosine", "margin": 0.1},
         {"feature_mix": 1.0, "backbone": "resnet18-he", "head": "cosine", "margin": -0.1, "rotation_share": 0.5},
+        {"turn_loss": 1.0, "rotation_share": 0.5, "cutmix": 0.6, "head": "cosine", "margin": 0.1, "precision": "bf16"},
     ],
 )
 def test_other_recipes_run(tmp_path: Path, changes: dict[str, object]) -> None:
@@ -99,8 +100,9 @@ def test_how_the_machine_is_used_does_not_change_what_is_learned(tmp_path: Path)
 def test_networks_trained_together_equal_those_trained_alone(tmp_path: Path) -> None:
     images, _ = colour_images()
     jobs = [colour_job(tmp_path / "a", 1), colour_job(tmp_path / "b", 2)]
-    train(images, jobs, tiny_recipe(epochs=2), QUICK)
-    run(tmp_path / "alone", seed=2, epochs=2)
+    changes = {"epochs": 2, "rotation_share": 0.5, "turn_loss": 0.5}
+    train(images, jobs, tiny_recipe(**changes), QUICK)
+    run(tmp_path / "alone", seed=2, **changes)
     assert_same(tmp_path / "b", tmp_path / "alone")
     assert not torch.equal(weights(tmp_path / "a")["head.weight"], weights(tmp_path / "b")["head.weight"])
 
@@ -110,7 +112,7 @@ def worker(folder: Path, *words: str) -> list[str]:
 
 
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    words = ("epochs=16", "cuts=(10,)", "average_decay=0.9", "feature_mix=0.5")
+    words = ("epochs=16", "cuts=(10,)", "average_decay=0.9", "feature_mix=0.5", "rotation_share=0.5", "turn_loss=0.5")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     victim = subprocess.Popen(worker(tmp_path / "killed", *words), env=environment, stderr=subprocess.DEVNULL)
     log = tmp_path / "killed" / "log.csv"

@@ -15,13 +15,13 @@ class Network(nn.Module):
         super().__init__()
         self.backbone, self.head = backbone, head
 
-    def features(self, images: Tensor) -> Tensor:
-        """(n, 3, h, w) to (n, d)."""
-        return self.backbone(images)
+    def features(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
+        """(n, 3, h, w) to (n, d); with ``mixing``, which the residual networks know, maps are blended on the way."""
+        return self.backbone(images) if mixing is None else self.backbone(images, mixing)
 
     def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
-        """(n, 3, h, w) to (n, C); with ``mixing``, which the residual networks know, maps are blended on the way."""
-        return self.head(self.backbone(images) if mixing is None else self.backbone(images, mixing))
+        """(n, 3, h, w) to (n, C)."""
+        return self.head(self.features(images, mixing))
 
     def tick(self) -> None:
         """Begin a training step: every clock in the network counts one more."""

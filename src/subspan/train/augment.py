@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from subspan.backbones import STAGES, Mixing
 from subspan.backbones.noise import fold, make_key, uniform
 from subspan.train.recipe import Recipe
+from subspan.train.turns import TURNS
 
 # One stream of random numbers per decision.
 _TOP, _LEFT, _FLIP, _ORDER, _FACTORS, _RESIZE, _AREA, _ASPECT, _TURN, _TURN_BY = range(10)
 _MIX, _SHARE, _BOX, _PARTNER, _STAGE = range(10, 15)
-_TURNS = 4
 _GRAY = (0.299, 0.587, 0.114)  # luma weights of Pillow's mode L
 
 
@@ -54,6 +54,7 @@ class Augment(nn.Module):
 
         Returns:
             Images (b, 3, s, s), labels (b,), labels of the images mixed in (b,), and the share () of the first labels.
+            A label carries the turn of its image: the class plus the number of classes for each quarter.
         """
         recipe, key = self.recipe, fold(self.key, step)
         pixels = self.crop(store, rows, key, place)
@@ -66,7 +67,7 @@ class Augment(nn.Module):
             pixels = torch.where(mirrored[:, None, None, None], pixels.flip(2), pixels)
         if recipe.rotation_share > 0:
             turned = uniform(fold(key, _TURN), place) < recipe.rotation_share
-            quarters = torch.where(turned, 1 + _integers(fold(key, _TURN_BY), place, _TURNS - 1), 0)
+            quarters = torch.where(turned, 1 + _integers(fold(key, _TURN_BY), place, TURNS - 1), 0)
             pixels = turn(pixels, quarters)
             labels = labels + quarters * self.classes
         images = self.normalise(pixels)

@@ -125,7 +125,9 @@ class Extractor:
 
     @property
     def _copying_recipe(self) -> Recipe:
-        return dataclasses.replace(self._recipe, jitter=0.0, resized_share=0.0, rotation_share=0.0, cutmix=0.0)
+        return dataclasses.replace(
+            self._recipe, jitter=0.0, resized_share=0.0, rotation_share=0.0, turn_loss=0.0, cutmix=0.0
+        )
 
     def _show_copy(self, copy: int, seed: int) -> Callable[[Tensor, Tensor], Tensor]:
         augment = Augment(self._copying_recipe, 1, seed).to(self._device)

@@ -3,15 +3,22 @@
 import dataclasses
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from subspan.backbones import Network, create_backbone, create_head, feature_dim
+import torch
+
+from subspan.backbones import LinearHead, Network, create_backbone, create_head, feature_dim
 from subspan.train.seeds import derive_seed
+from subspan.train.turns import TURNS, TurnNetwork
 
 # Mean and standard deviation per channel that the released code divides by, in units of 255.
 MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
 STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
+
+# Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
+_LATER = ("turn_loss",)
 
 
 def _option(default: Any, help_text: str) -> Any:
@@ -67,7 +74,7 @@ class Recipe:
     resized_min: float = _option(0.35, "smallest area of such a crop")
     resized_max: float = _option(1.0, "largest area of such a crop")
     rotation_share: float = _option(
-        0.0, "share of images turned by 90, 180 or 270 degrees; each turn is a class of its own"
+        0.0, "share of images turned by 90, 180 or 270 degrees; each turn is a class of its own unless turn_loss is set"
     )
     cutmix: float = _option(0.0, "share of batches in which a box of each image comes from another image")
     feature_mix: float = _option(
@@ -80,6 +87,9 @@ class Recipe:
         0.0, "taken from the cosine of the true class in training; below 0 it loosens the classes; cosine heads only"
     )
     label_smoothing: float = _option(0.0, "share of the target spread over all classes")
+    turn_loss: float = _option(
+        0.0, "above 0 turned images keep their class, and telling the turn is a second loss of this weight"
+    )
     average_decay: float = _option(
         0.0, "decay per step of an average of weights that replaces the last weights; 0: none"
     )
@@ -112,6 +122,10 @@ class Recipe:
             raise ValueError(
                 f"margin must lie in [-1, 1] and needs a cosine head, got {self.margin} and a {self.head} one"
             )
+        if not 0 <= self.turn_loss < math.inf:
+            raise ValueError(f"turn_loss must be 0 or a positive number, got {self.turn_loss}")
+        if self.turn_loss > 0 and self.rotation_share == 0:
+            raise ValueError(f"turn_loss needs turned images: rotation_share above 0, got {self.rotation_share}")
         if list(self.cuts) != sorted(set(self.cuts)):
             raise ValueError(f"cuts must ascend, got {self.cuts}")
 
@@ -126,13 +140,14 @@ class Recipe:
         return cls(**plain)
 
     def digest(self) -> str:
-        """sha256 over every field but the name."""
-        values = {k: v for k, v in self.to_dict().items() if k != "name"}
+        """sha256 over every field but the name; a field added later counts where it is not at its default."""
+        unused = {"name", *(k for k in _LATER if getattr(self, k) == getattr(Recipe, k))}
+        values = {k: v for k, v in self.to_dict().items() if k not in unused}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
     def head_rows(self, classes: int) -> int:
         """Rows of the head: one per class, or one per class and turn; the upright classes come first."""
-        return classes * (4 if self.rotation_share > 0 else 1)
+        return classes * (TURNS if self.rotation_share > 0 and self.turn_loss == 0 else 1)
 
 
 PAPER = Recipe()
@@ -179,3 +194,13 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
     network = Network(backbone, head)
     network.reseed(derive_seed(seed, "noise"))
     return network
+
+
+def build_learner(recipe: Recipe, classes: int, seed: int) -> Network:
+    """What a base session trains: the network of :func:`build_network`, with a head for turns where they are a loss."""
+    network = build_network(recipe, classes, seed)
+    if recipe.turn_loss == 0:
+        return network
+    dim = network.head.weight.shape[1]
+    generator = torch.Generator().manual_seed(derive_seed(seed, "turn head"))
+    return TurnNetwork(network, LinearHead(dim, TURNS, bias=True, generator=generator))

@@ -18,6 +18,7 @@ from subspan.backbones.checkpoint import read_shards, read_tensors, write_shards
 from subspan.files import replacing
 from subspan.train.recipe import Recipe, build_network
 from subspan.train.step import TrainStep
+from subspan.train.turns import without_turn_head
 
 SETTINGS, LOG, BOARD, CHECKPOINT, WEIGHTS = (
     "run.json",
@@ -94,8 +95,8 @@ def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int
 
 
 def save_weights(folder: Path, step: TrainStep, settings: RunSettings) -> None:
-    """Write the trained network."""
-    write_tensors(folder / WEIGHTS, step.final_tensors(), {"settings": settings.to_dict()})
+    """Write the trained network, as :func:`load_run` builds it."""
+    write_tensors(folder / WEIGHTS, without_turn_head(step.final_tensors()), {"settings": settings.to_dict()})
 
 
 def export_shards(folder: Path, out: Path, stem: str) -> list[Path]:

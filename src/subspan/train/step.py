@@ -23,6 +23,7 @@ from subspan.train.recipe import Recipe
 from subspan.train.schedule import learning_rates
 from subspan.train.seeds import derive_seed
 from subspan.train.source import Source
+from subspan.train.turns import TURNS, TurnNetwork
 
 Execution = Literal["auto", "graph", "compiled", "eager"]
 
@@ -41,7 +42,7 @@ class TrainStep:
     """The state of one training run and its step.
 
     Args:
-        network: a network on ``device``; it is trained in place.
+        network: a network of ``build_learner`` on ``device``; it is trained in place.
         model: what maps images to logits and takes gradients: the network itself, or its distributed wrapping.
         source: the images.
         rows: which images of the source's full set are the training images, (n,).
@@ -70,7 +71,10 @@ class TrainStep:
             raise ValueError(f"batch_size {recipe.batch_size} does not divide among {share.processes} processes")
         if len(rows) < recipe.batch_size:
             raise ValueError(f"{len(rows)} training images do not fill one batch of {recipe.batch_size}")
+        if recipe.turn_loss > 0 and not isinstance(network, TurnNetwork):
+            raise ValueError(f"turn_loss {recipe.turn_loss} needs a network with a head for turns: use build_learner")
         self.recipe, self.network, self.source, self.device, self.seed = recipe, network, source, device, seed
+        self.classes = classes
         self.steps_per_epoch = len(rows) // recipe.batch_size
         self._local = recipe.batch_size // share.processes
         self._first = share.rank * self._local
@@ -130,10 +134,19 @@ class TrainStep:
     def _loss_and_correct(
         self, logits: Tensor, labels: Tensor, partners: Tensor, share: Tensor
     ) -> tuple[Tensor, Tensor]:
+        if self.recipe.turn_loss == 0:
+            return self._class_loss(logits, labels, partners, share), count_correct(logits, labels)
+        classes = self.classes  # a label is the class plus so many for each quarter
+        logits, turns = logits[:, :-TURNS], logits[:, -TURNS:]
+        of_turns = mixed_cross_entropy(turns, labels // classes, partners // classes, share, 0.0)
+        labels, partners = labels % classes, partners % classes
+        loss = self._class_loss(logits, labels, partners, share) + self.recipe.turn_loss * of_turns
+        return loss, count_correct(logits, labels)
+
+    def _class_loss(self, logits: Tensor, labels: Tensor, partners: Tensor, share: Tensor) -> Tensor:
         head, recipe = self.network.head, self.recipe
         margin = recipe.margin * head.scale if recipe.margin and isinstance(head, CosineHead) else None
-        loss = mixed_cross_entropy(logits, labels, partners, share, recipe.label_smoothing, margin)
-        return loss, count_correct(logits, labels)
+        return mixed_cross_entropy(logits, labels, partners, share, recipe.label_smoothing, margin)
 
     def _update_averages(self) -> None:
         if not self.averages:

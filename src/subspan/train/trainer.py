@@ -17,7 +17,7 @@ from subspan.data import ImageSet, Split
 from subspan.train import logs, run
 from subspan.train.distributed import Processes
 from subspan.train.evaluate import accuracy
-from subspan.train.recipe import Recipe, build_network
+from subspan.train.recipe import Recipe, build_learner
 from subspan.train.source import Residence, ResidentImages, StreamedImages, place_images
 from subspan.train.step import Execution, TrainStep
 
@@ -127,7 +127,7 @@ class _Trainee:
         self.job, self.recipe, self.runtime, self.processes = job, recipe, runtime, processes
         device = processes.device
         self.settings = run.RunSettings(recipe, job.classes, job.seed, job.name, job.split_digest, about)
-        network = build_network(recipe, job.classes, job.seed)
+        network = build_learner(recipe, job.classes, job.seed)
         network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         pad_inputs(network, runtime.pad_inputs)
         model, backward = processes.wrap(network, job.seed)
