@@ -63,6 +63,7 @@ def test_wrong_words_are_answered_in_a_sentence(subspan, tmp_path):
         (("--system", "lwof", features, *out, "--steps", 0), "steps must be at least 1; got 0"),
         (("--system", "lwof", features, *out, "--rates", "1,2"), "2 rates need 1 rate_cuts; got 3"),
         (("--system", "lwof:shots=600", features, *out), "600 shots and 3 queries of a class; one has 500 examples"),
+        (("--system", "lwof", features, *out, "--learn-from", "validation"), "--learn-from needs --run"),
         ((features,), "name them with --data and their split with --split"),
         (("--data", tmp_path, "--split", "folder", "--steps", 3), "go with --system NAME"),
     ):

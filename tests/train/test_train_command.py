@@ -131,6 +131,13 @@ def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -
     trained = TrainedPart.load(tmp_path / "cec.safetensors")
     assert (trained.source, trained.about["turned"]) == ("real", True)
     assert trained.belongs_to(torch.tensor(features.base_weight))
+    held_out = [*part, "--out", str(tmp_path / "held-out.safetensors"), "--learn-from", "validation"]
+    result = RUNNER.invoke(app, held_out)
+    assert "an episode needs 1 shots and 2 queries of a class; one has 2 examples" in str(result.exception)
+    held_out[held_out.index("--system") + 1] = "cec:ways=2,queries=1,shots=1"
+    assert RUNNER.invoke(app, held_out).exit_code == 0
+    of_validation = TrainedPart.load(tmp_path / "held-out.safetensors")
+    assert of_validation.about["training"]["learn_from"] == "validation"
     result = RUNNER.invoke(app, ["pack", *common, "--run", str(folder), "--out", str(out), "--no-covariance"])
     assert result.exit_code == 0, result.output
     assert FeatureSet.load(out).base_covariance is None

@@ -12,7 +12,7 @@ from subspan.backbones import Mixing, Network
 from subspan.cli.inputs import named
 from subspan.data import FolderSessions, ImageSet, Split
 from subspan.features import FeatureSet
-from subspan.train.collect import Contents, balanced_rows, collect
+from subspan.train.collect import Contents, balanced_rows, collect, collect_base
 from subspan.train.extract import Extractor, Viewing
 from subspan.train.pack import feature_set
 from subspan.train.recipe import Recipe, build_network
@@ -194,6 +194,20 @@ def test_contents_of_a_feature_file(tmp_path: Path) -> None:
     wrong = RunSettings(tiny_recipe(), classes, 0, "other", "0" * 64)
     with pytest.raises(ValueError, match="the run was trained on split 'other' with digest 000000000000"):
         feature_set(collect(work, images, split, contents), network, images, split, wrong, contents)
+
+
+@pytest.mark.parametrize("part", ["training", "validation"])
+def test_features_of_base_images_by_class(part: str) -> None:
+    images, split = folder_set()
+    work = Extractor(counting_network(tiny_recipe()), tiny_recipe(), images.images, device=CPU)
+    rows = {"training": split.base_train, "validation": split.base_validation}[part]
+    plain, turned = collect_base(work, images, split, part, turned=True)  # type: ignore[arg-type]
+    assert turned is not None
+    assert sum(map(len, plain)) == len(rows) > 0
+    for number, label in enumerate(split.base_classes):
+        own = [row for row in rows if images.labels[row] == label]
+        np.testing.assert_allclose(plain[number], work.plain(np.array(own)), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(turned[number][:, 1], work.turned(np.array(own), 2), rtol=1e-4, atol=1e-6)
 
 
 def test_known_ids_get_names_and_unknown_ids_stay(tmp_path: Path) -> None:

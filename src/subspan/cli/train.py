@@ -21,7 +21,7 @@ from subspan.features import FeatureSet
 from subspan.systems.base import TrainedSystem
 from subspan.systems.training_features import TrainingFeatures
 from subspan.systems.training_run import Training
-from subspan.train.collect import Contents, collect, collect_training
+from subspan.train.collect import Contents, collect, collect_base
 from subspan.train.device import find_device
 from subspan.train.extract import Extractor, Viewing
 from subspan.train.pack import Storage, feature_set
@@ -206,9 +206,13 @@ def _training_features(
     if file is not None:
         features = named(FeatureSet.load(file))
         vectors = embeddings_for(system, features, embeddings)
-        return lambda settings: TrainingFeatures.drawn(
-            features, settings.draws, settings.seed, vectors, signal=settings.signal
-        )
+
+        def drawn(training: Training) -> TrainingFeatures:
+            if training.learn_from != "training":
+                raise ValueError("a feature file has the statistics of training images only; --learn-from needs --run")
+            return TrainingFeatures.drawn(features, training.draws, training.seed, vectors, signal=training.signal)
+
+        return drawn
     assert run is not None
     if data is None:
         raise ValueError("the real features of a run need its images; name them with --data")
@@ -219,8 +223,12 @@ def _training_features(
     collected = collect(extractor, images, split, contents)
     features = named(feature_set(collected, network, images, split, settings, contents))
     vectors = embeddings_for(system, features, embeddings)
-    plain, turned = collect_training(extractor, images, split, turned=system.uses_turned)
-    return lambda settings: TrainingFeatures.real(features, plain, turned, vectors)
+
+    def real(training: Training) -> TrainingFeatures:
+        plain, turned = collect_base(extractor, images, split, training.learn_from, turned=system.uses_turned)
+        return TrainingFeatures.real(features, plain, turned, vectors)
+
+    return real
 
 
 def register(app: typer.Typer) -> None:

@@ -64,6 +64,8 @@ def store_result(
     if training and system.training is None:
         raise ValueError(f"'{system.name}' trains nothing on the base classes; it takes no --{next(iter(training))}")
     settings = dataclasses.replace(system.training or Training(), **training, seed=seed)
+    if settings.learn_from != "training":
+        raise ValueError(f"'{system.name}' learns from the maps of training images; it takes no --learn-from")
     protocol = protocol or _protocol(system, split)
     out.parent.mkdir(parents=True, exist_ok=True)
     network, base = trained

@@ -10,7 +10,7 @@ from ..methods import BaseSession, Head, Session, Update, register
 from ..methods.base import check_options, option
 from .base import TrainedSystem
 from .heads import cosine_scores
-from .meta_training import draw_classes, draw_items, dropped
+from .meta_training import check_examples, draw_classes, draw_items, dropped
 from .prototypes import prototypes, with_learned
 from .training_features import TrainingFeatures
 from .training_run import Training, TrainingRun
@@ -77,6 +77,7 @@ class Cec(TrainedSystem):
                 f"a pretended session of {self.ways} + {self.ways} classes needs {count} base classes; there are "
                 f"{features.class_count}; set ways"
             )
+        check_examples(features, self.shots, self.queries)
 
         def start() -> Tensor:
             return (torch.randn(width, width, generator=generator) / width**0.5).to(rows)

@@ -87,14 +87,17 @@ def draw_items(features: TrainingFeatures, classes: Tensor, count: int, generato
 
 def check_shape(features: TrainingFeatures, shape: EpisodeShape) -> None:
     """Raise unless the base classes are enough for such episodes."""
-    classes, fewest = features.class_count, int(features.counts.min())
+    classes = features.class_count
     if shape.ways >= classes:
         raise ValueError(f"{shape.ways} base classes are to play novel, but there are {classes}; some must stay base")
-    if shape.shots + shape.novel_queries > fewest:
-        raise ValueError(
-            f"an episode needs {shape.shots} shots and {shape.novel_queries} queries of a class; one has {fewest} "
-            "examples"
-        )
+    check_examples(features, shape.shots, shape.novel_queries)
+
+
+def check_examples(features: TrainingFeatures, shots: int, queries: int) -> None:
+    """Raise unless every base class has enough examples for an episode."""
+    fewest = int(features.counts.min())
+    if shots + queries > fewest:
+        raise ValueError(f"an episode needs {shots} shots and {queries} queries of a class; one has {fewest} examples")
 
 
 def draw_fake_episodes(

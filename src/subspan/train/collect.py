@@ -11,6 +11,7 @@ from subspan.train.extract import Extractor, FloatArray
 from subspan.train.seeds import derive_seed
 
 IntArray = NDArray[np.int64]
+BasePart = Literal["training", "validation"]
 
 # Where the user says nothing and the split lists no support images: what the paper's protocol needs, and some more.
 _SUPPORT_IMAGES, _NOVEL_TEST, _BASE_TEST = 10, 25, 1000
@@ -82,7 +83,7 @@ def choose(images: ImageSet, split: Split, contents: Contents) -> Chosen:
     short = [images.class_keys[c] for c, pool in zip(novel, pools, strict=True) if len(pool) < support_images]
     if short:
         raise ValueError(f"{support_images} support images a class were asked for, class {short[0]!r} has fewer")
-    base_train = training_rows(images, split)
+    base_train = _by_class(images, split, split.base_train)
     generator = np.random.default_rng(derive_seed(contents.draw_seed, "memory"))
     return Chosen(
         base_train=base_train,
@@ -118,15 +119,17 @@ def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Cont
     )
 
 
-def collect_training(
-    extractor: Extractor, images: ImageSet, split: Split, *, turned: bool
+def collect_base(
+    extractor: Extractor, images: ImageSet, split: Split, part: BasePart, *, turned: bool
 ) -> tuple[list[FloatArray], list[FloatArray] | None]:
-    """Features of the base training images by class, C0 arrays (n, d).
+    """Features of the base training images, or of the validation images, by class: C0 arrays (n, d).
 
     If asked for, also of the images turned by 90, 180 and 270 degrees, C0 arrays (n, 3, d).
     """
     split.check_made_from(images)
-    rows = training_rows(images, split)
+    rows = _by_class(images, split, split.base_train if part == "training" else split.base_validation)
+    if any(len(of_class) == 0 for of_class in rows):
+        raise ValueError(f"split {split.name} has no {part} images of some base classes")
     every, cuts = np.concatenate(rows), np.cumsum([len(part) for part in rows])[:-1]
     plain = np.split(extractor.plain(every), cuts)
     if not turned:
@@ -134,9 +137,9 @@ def collect_training(
     return plain, np.split(np.stack([extractor.turned(every, quarters) for quarters in (1, 2, 3)], axis=1), cuts)
 
 
-def training_rows(images: ImageSet, split: Split) -> list[IntArray]:
-    """Base training images per class, C0 arrays."""
-    return [split.base_train[images.labels[split.base_train] == c] for c in split.base_classes]
+def _by_class(images: ImageSet, split: Split, rows: IntArray) -> list[IntArray]:
+    """These images of each base class, C0 arrays."""
+    return [rows[images.labels[rows] == c] for c in split.base_classes]
 
 
 def within_class_covariance(by_class: list[NDArray[np.float64]], *, unit: bool = False) -> FloatArray:
