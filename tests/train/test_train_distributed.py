@@ -4,6 +4,7 @@ import csv
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,28 +15,22 @@ from subspan.train.distributed import Processes
 from subspan.train.step import Share
 
 WORKER = Path(__file__).with_name("train_worker.py")
-WORDS = (
-    "norm='group'",
-    "dropblock='none'",
-    "epochs=2",
-    "cuts=(1,)",
-    "learning_rate=0.01",
-    "rotation_share=0.5",
-    "turn_loss=0.5",
-)
+WORDS = ("norm='group'", "dropblock='none'", "epochs=2", "cuts=(1,)", "learning_rate=0.01")
+TURNS = ("rotation_share=0.5", "turn_loss=0.5")
 
 
-def run(folder: Path, *launcher: str) -> None:
+def run(folder: Path, words: Sequence[str], *launcher: str) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, *launcher, str(WORKER), str(folder), *WORDS]
+    command = [sys.executable, *launcher, str(WORKER), str(folder), *WORDS, *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_two_processes_follow_the_trajectory_of_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [(), TURNS], ids=["classes", "turns"])
+def test_two_processes_follow_the_trajectory_of_one(tmp_path: Path, words: Sequence[str]) -> None:
     pytest.importorskip("lightning")
-    run(tmp_path / "one")
-    run(tmp_path / "two", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    run(tmp_path / "one", words)
+    run(tmp_path / "two", words, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     one, two = (read_tensors(tmp_path / name / "checkpoint.safetensors")[0] for name in ("one", "two"))
     start = 0.0
     for name, value in one.items():

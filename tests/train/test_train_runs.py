@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from waiting import wait_until
 
 WORKER = Path(__file__).with_name("train_worker.py")
 QUICK = Runtime(device="cpu", tensorboard=False, progress=False, checkpoint_every=2, validate_every=2)
+TURNS = {"rotation_share": 0.5, "turn_loss": 0.5}
 
 
 def run(folder: Path, runtime: Runtime = QUICK, *, seed: int = 1, **changes: object) -> Outcome:
@@ -97,12 +99,12 @@ def test_how_the_machine_is_used_does_not_change_what_is_learned(tmp_path: Path)
     assert all(torch.allclose(other[name].float(), one[name].float(), rtol=1e-2, atol=1e-3) for name in one)
 
 
-def test_networks_trained_together_equal_those_trained_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("turns", [{}, TURNS], ids=["classes", "turns"])
+def test_networks_trained_together_equal_those_trained_alone(tmp_path: Path, turns: dict[str, Any]) -> None:
     images, _ = colour_images()
     jobs = [colour_job(tmp_path / "a", 1), colour_job(tmp_path / "b", 2)]
-    changes = {"epochs": 2, "rotation_share": 0.5, "turn_loss": 0.5}
-    train(images, jobs, tiny_recipe(**changes), QUICK)
-    run(tmp_path / "alone", seed=2, **changes)
+    train(images, jobs, tiny_recipe(epochs=2, **turns), QUICK)
+    run(tmp_path / "alone", seed=2, epochs=2, **turns)
     assert_same(tmp_path / "b", tmp_path / "alone")
     assert not torch.equal(weights(tmp_path / "a")["head.weight"], weights(tmp_path / "b")["head.weight"])
 
@@ -111,8 +113,9 @@ def worker(folder: Path, *words: str) -> list[str]:
     return [sys.executable, str(WORKER), str(folder), *words]
 
 
-def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    words = ("epochs=16", "cuts=(10,)", "average_decay=0.9", "feature_mix=0.5", "rotation_share=0.5", "turn_loss=0.5")
+@pytest.mark.parametrize("turns", [{}, TURNS], ids=["classes", "turns"])
+def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, turns: dict[str, Any]) -> None:
+    words = ("epochs=16", "cuts=(10,)", "average_decay=0.9", "feature_mix=0.5", *(f"{k}={v}" for k, v in turns.items()))
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     victim = subprocess.Popen(worker(tmp_path / "killed", *words), env=environment, stderr=subprocess.DEVNULL)
     log = tmp_path / "killed" / "log.csv"
