@@ -16,7 +16,6 @@ from torch import Tensor
 
 from ..backbones.checkpoint import read_tensors, write_tensors
 from ..methods.base import check_options
-from ..train.collect import BasePart
 from ..train.seeds import derive_seed
 
 Tell = Callable[[str, int, int, float], object]  # stage, steps done, steps in all, loss
@@ -37,7 +36,7 @@ class Training:
     rate_cuts: tuple[float, ...] = _option((), "shares of the steps after which the next rate holds")
     draws: int = _option(500, "examples drawn for every base class where there are no real ones")
     signal: float = _option(1.0, "share that these keep of the class means' distance from their common mean")
-    learn_from: BasePart = _option(
+    learn_from: Literal["training", "validation"] = _option(
         "training", "base images whose real features it learns from; the network never saw those of validation"
     )
     seed: int = 0
