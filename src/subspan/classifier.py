@@ -51,7 +51,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     ----------
     method : name of a method (``list_methods()``), with options as on the command line (``"semantic:tau=2"``), or a
         method itself. ``"auto"`` is decided with the base session, for good: ``"calibrated"`` where it has class means
-        and a covariance, as after `fit`; ``"prototype"`` where it has means only; else ``"subspace"``.
+        and a covariance, as after `fit`; ``"prototype"`` where it has means only; else, and where there are fewer
+        than 16 features, ``"subspace"``.
     gamma : strength of the pull on new rows; None takes the method's own.
     beta : strength that holds old rows, one number or (base, novel); None takes the method's own.
     memory : examples kept of every class and replayed in later sessions by methods that train; 0 keeps none.
@@ -113,12 +114,12 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: ArrayLike | Tensor, y: Labels, embeddings: Embeddings | None, groups: Any) -> None:
         began = time.perf_counter()
-        method = self._method()
         if not self.base_decay > 0:
             raise ValueError(f"base_decay must be positive; got {self.base_decay!r}")
         features, labels = map(
             np.asarray, validate_data(self, to_numpy(X), to_numpy(y), dtype=[np.float64, np.float32])
         )
+        method = self._method(automatic_method({"means", "covariance"}, features.shape[1]))
         check_classification_targets(labels)
         classes, indices = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
@@ -186,14 +187,15 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         """
         began = time.perf_counter()
         model = cls(**parameters)
-        parts = {"means": means, "covariance": covariance}
-        method = model._method(automatic_method([name for name, part in parts.items() if part is not None]))
         rows = model._tensor(finite(to_numpy(weights), "weights"))
         names = tuple(plain_label(name) for name in class_names)
         if rows.ndim != 2 or len(rows) != len(names):
             raise ValueError(
                 f"weights must be (classes, d) for {len(names)} class names; got shape {tuple(rows.shape)}"
             )
+        parts = {"means": means, "covariance": covariance}
+        given = [name for name, part in parts.items() if part is not None]
+        method = model._method(automatic_method(given, rows.shape[1]))
         if len(names) < 2:
             raise ValueError(f"a base session needs at least two classes; got {len(names)}")
         for name in names:
@@ -476,8 +478,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     # Inside
 
-    def _method(self, auto: str | None = None) -> Method:
-        """The method with gamma and beta, parameters checked; "auto" stands for ``auto``, by default as in `fit`."""
+    def _method(self, auto: str) -> Method:
+        """The method with gamma and beta, parameters checked; "auto" stands for ``auto``."""
         if not isinstance(self.memory, int | np.integer) or self.memory < 0:
             raise ValueError(f"memory must be a whole number, 0 or more; got {self.memory!r}")
         if self.dtype not in ("float32", "float64"):
@@ -496,7 +498,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             base, novel = self.beta if isinstance(self.beta, tuple | list) else (self.beta, self.beta)
             options |= {"beta_base": base, "beta_novel": novel}
         if spec == AUTO:
-            spec = auto or automatic_method({"means", "covariance"})
+            spec = auto
             if not options.keys() <= method_options(name := spec.partition(":")[0]).keys():
                 raise ValueError(
                     f"gamma and beta are options of methods that train; 'auto' is '{name}' here, which does not: name "
@@ -523,7 +525,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def _now(self) -> tuple[ModelState, Method]:
         check_is_fitted(self)
         state = self._resolve(self._history[-1])
-        method = self._method(self._history[0].record.method or automatic_method(state.given))
+        method = self._method(self._history[0].record.method or automatic_method(state.given, state.width))
         state.check_needs(method)  # the method may be another one than at the base session
         return state, method
 

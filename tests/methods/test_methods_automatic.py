@@ -53,6 +53,7 @@ SITUATIONS = {
     "covariance alone": (from_head(covariance=COVARIANCE), "subspace"),
     "rows": (from_head(), "subspace"),
     "rows and bias": (from_head(bias=BIAS), "subspace"),
+    "few features": (lambda **parameters: IncrementalClassifier(**parameters).fit(X[:, :14], Y), "subspace"),
 }
 
 

@@ -76,7 +76,8 @@ def test_the_part_for_these_rows_is_found_in_a_folder(tmp_path):
     assert find_part(tmp_path, "lwof", ROWS, {"shots": 1}).path == str(tmp_path / "one-shot.safetensors")
     with pytest.raises(TrainedPartError, match=r"several trained parts in .* fit, '0.safetensors' and 'one-shot"):
         find_part(tmp_path, "lwof", ROWS, {})
-    assert find_part(tmp_path, "lwof", ROWS, {}, usual={"shots": 1}).path == str(tmp_path / "one-shot.safetensors")
+    for usual in ({"shots": 1}, {"shots": 1, "dropout": 0.3}):  # neither was trained with such dropout
+        assert find_part(tmp_path, "lwof", ROWS, {}, usual=usual).path == str(tmp_path / "one-shot.safetensors")
     with pytest.raises(TrainedPartError, match="has no trained part of system 'lwof', shots=7 for these features"):
         find_part(tmp_path, "lwof", ROWS, {"shots": 7})
 

@@ -12,10 +12,19 @@ AUTO = "auto"
 PREFERRED = ("calibrated", "prototype", "subspace")  # best first; the last needs nothing
 
 
-def automatic_method(given: Collection[str]) -> str:
-    """The best method for a base session of which this much is given: ``"means"``, ``"covariance"``.
+FEW_FEATURES = 16  # in fewer dimensions classes lie one behind the other, which directions alone do not tell apart
 
-    >>> automatic_method({"means"})
+
+def automatic_method(given: Collection[str], width: int) -> str:
+    """The best method for features of this width and a base session of which this is given.
+
+    ``given`` may hold ``"means"`` and ``"covariance"``.
+
+    >>> automatic_method({"means"}, width=640)
     'prototype'
+    >>> automatic_method({"means", "covariance"}, width=4)
+    'subspace'
     """
+    if width < FEW_FEATURES:
+        return PREFERRED[-1]
     return next(spec for spec in PREFERRED if create_method(spec).needs <= set(given))

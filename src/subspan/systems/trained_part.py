@@ -95,8 +95,8 @@ def find_part(
 ) -> TrainedPart:
     """The part of a system that belongs to base rows (C0, d): a file, or the one in a folder.
 
-    ``options`` are what the part must have been trained with; among several in a folder that do, those trained with
-    the ``usual`` ones come first.
+    ``options`` are what the part must have been trained with; among several in a folder that do, those come first that
+    share most of the ``usual`` ones.
     """
     place = Path(place)
     if not place.is_dir():
@@ -128,7 +128,8 @@ def find_part(
         wanted = "".join(f", {name}={value}" for name, value in options.items())
         raise TrainedPartError(f"'{place}' has no trained part of system '{system}'{wanted} for these features")
     if len(found) > 1 and usual:
-        found = [part for part in found if all(part.options.get(key) == usual[key] for key in usual)] or found
+        shared = [sum(part.options.get(key) == value for key, value in usual.items()) for part in found]
+        found = [part for part, count in zip(found, shared, strict=True) if count == max(shared)]
     if len(found) > 1:
         names = " and ".join(f"'{Path(part.path).name}'" for part in found[:2])
         raise TrainedPartError(f"several trained parts in '{place}' fit, {names}; name the file")
