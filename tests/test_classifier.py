@@ -251,11 +251,10 @@ def test_memory_lessens_forgetting():
 
 def test_gamma_and_beta_outrank_the_methods_own():
     model = IncrementalClassifier(method=create_method("subspace", gamma=3.0), gamma=0.123456789, beta=(0.5, 0.25))
-    method: Any = model._method("subspace")
+    method: Any = model._method(auto="subspace")
     assert (method.gamma, method.beta_base, method.beta_novel) == (0.123456789, 0.5, 0.25)
-    assert IncrementalClassifier(method=create_method("subspace", gamma=0.123456789))._method("subspace") == create_method(
-        "subspace:gamma=0.123456789"
-    )
+    exact = create_method("subspace", gamma=0.123456789)
+    assert IncrementalClassifier(method=exact)._method(auto="subspace") == create_method("subspace:gamma=0.123456789")
 
 
 def test_more_examples_of_a_prototype_are_the_mean_of_all():

@@ -277,7 +277,7 @@ def _direction(name: str) -> NDArray[np.float64]:
 
 def _vectors(model: IncrementalClassifier, names: Any) -> dict[Any, NDArray[np.float64]] | None:
     """Embeddings (5,) of these classes, where the method needs them."""
-    if "embeddings" not in model._now()[1].needs:
+    if "embeddings" not in model._method(auto="subspace").needs:
         return None
     return {name: _direction(str(name))[:5] * 4 for name in names}
 
