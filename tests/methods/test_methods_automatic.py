@@ -53,7 +53,6 @@ SITUATIONS = {
     "covariance alone": (from_head(covariance=COVARIANCE), "subspace"),
     "rows": (from_head(), "subspace"),
     "rows and bias": (from_head(bias=BIAS), "subspace"),
-    "few features": (lambda **parameters: IncrementalClassifier(**parameters).fit(X[:, :14], Y), "subspace"),
 }
 
 
@@ -72,6 +71,13 @@ def test_a_method_that_is_named_wins(situation, spec):
     model = SITUATIONS[situation][0](method=spec).add_classes(*NOVEL)
     assert (model.method, model.method_) == (spec, spec)
     assert [record.method for record in model.sessions_] == [spec, spec]
+
+
+@pytest.mark.parametrize(("width", "chosen"), [(15, "subspace"), (16, "calibrated")])
+def test_directions_in_few_dimensions_tell_classes_apart_too_badly(width, chosen):
+    assert IncrementalClassifier().fit(X[:, :width], Y).method_ == chosen
+    given = {"weights": HEAD["weights"][:, :width], "covariance": COVARIANCE[:width, :width]}
+    assert IncrementalClassifier.from_weights(class_names=NAMES, means=MEANS[:, :width], **given).method_ == chosen
 
 
 def test_a_head_alone_goes_on_predicting_as_it_did():
