@@ -411,6 +411,8 @@ PARAMETERS = {
     "seed": (dict(seed=-1), "seed must be a whole number, 0 or more; got -1"),
     "no method": (dict(method="magic"), "there is no method 'magic'; the methods are"),
     "no such option": (dict(method="finetune:tau=3"), "method 'finetune' has no option 'tau'; its options are"),
+    "options of auto": (dict(method="auto:scale=3"), "method 'auto' takes no options; name the method they belong to"),
+    "no name": (dict(method=None), "method must be 'auto', a name or a method; got None"),
     "an option it has not": (dict(method="imprint", gamma=1.0), "method 'imprint' has no option 'gamma'"),
 }
 

@@ -1,7 +1,6 @@
 """Method "auto": what the estimator chooses by itself, when, how it tells, and that real features bear it out."""
 
 import json
-import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -141,25 +140,13 @@ def test_gamma_and_beta_go_to_the_choice_where_it_trains():
     assert model.method_ == "subspace:gamma=0.5,beta_base=0.3,beta_novel=0.2"
 
 
-BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "gamma": (dict(gamma=1.0), "gamma and beta are options of methods that train; 'auto' is 'calibrated' here"),
-    "beta": (dict(beta=0.1), "gamma and beta are options of methods that train; 'auto' is 'calibrated' here"),
-    "options": (dict(method="auto:scale=3"), "method 'auto' takes no options; name the method they belong to; got"),
-    "None": (dict(method=None), "method must be 'auto', a name or a method; got None"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_what_auto_cannot_be_is_said_in_a_sentence(case):
-    parameters, message = BAD[case]
-    with pytest.raises(ValueError, match=re.escape(message)):
+@pytest.mark.parametrize("parameters", [{"gamma": 1.0}, {"beta": 0.1}], ids=["gamma", "beta"])
+def test_gamma_and_beta_are_refused_where_the_choice_does_not_train(parameters):
+    message = "gamma and beta are options of methods that train; 'auto' is 'calibrated' here"
+    with pytest.raises(ValueError, match=message):
         fit(**parameters)
-    model = fit()
-    before = model.predict_proba(X)
-    with pytest.raises(ValueError, match=re.escape(message)):
-        model.set_params(**parameters).add_classes(*NOVEL)
-    model.set_params(**IncrementalClassifier().get_params())
-    np.testing.assert_array_equal(model.predict_proba(X), before)
+    with pytest.raises(ValueError, match=message):
+        fit().set_params(**parameters).add_classes(*NOVEL)
 
 
 # Real features

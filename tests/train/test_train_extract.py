@@ -201,7 +201,7 @@ def test_features_of_base_images_by_class(part: str) -> None:
     images, split = folder_set()
     work = Extractor(counting_network(tiny_recipe()), tiny_recipe(), images.images, device=CPU)
     rows = {"training": split.base_train, "validation": split.base_validation}[part]
-    plain, turned = collect_base(work, images, split, part, turned=True)  # type: ignore[arg-type]
+    plain, turned = collect_base(work, images, split, rows, turned=True)
     assert turned is not None
     assert sum(map(len, plain)) == len(rows) > 0
     for number, label in enumerate(split.base_classes):

@@ -225,7 +225,10 @@ def _training_features(
     vectors = embeddings_for(system, features, embeddings)
 
     def real(training: Training) -> TrainingFeatures:
-        plain, turned = collect_base(extractor, images, split, training.learn_from, turned=system.uses_turned)
+        chosen = split.base_train if training.learn_from == "training" else split.base_validation
+        if len(chosen) == 0:
+            raise ValueError(f"split {split.name} holds no {training.learn_from} images out to learn from")
+        plain, turned = collect_base(extractor, images, split, chosen, turned=system.uses_turned)
         return TrainingFeatures.real(features, plain, turned, vectors)
 
     return real

@@ -11,7 +11,6 @@ from subspan.train.extract import Extractor, FloatArray
 from subspan.train.seeds import derive_seed
 
 IntArray = NDArray[np.int64]
-BasePart = Literal["training", "validation"]
 
 # Where the user says nothing and the split lists no support images: what the paper's protocol needs, and some more.
 _SUPPORT_IMAGES, _NOVEL_TEST, _BASE_TEST = 10, 25, 1000
@@ -120,16 +119,14 @@ def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Cont
 
 
 def collect_base(
-    extractor: Extractor, images: ImageSet, split: Split, part: BasePart, *, turned: bool
+    extractor: Extractor, images: ImageSet, split: Split, chosen: IntArray, *, turned: bool
 ) -> tuple[list[FloatArray], list[FloatArray] | None]:
-    """Features of the base training images, or of the validation images, by class: C0 arrays (n, d).
+    """Features of chosen images of the base classes by class: C0 arrays (n, d).
 
     If asked for, also of the images turned by 90, 180 and 270 degrees, C0 arrays (n, 3, d).
     """
     split.check_made_from(images)
-    rows = _by_class(images, split, split.base_train if part == "training" else split.base_validation)
-    if any(len(of_class) == 0 for of_class in rows):
-        raise ValueError(f"split {split.name} has no {part} images of some base classes")
+    rows = _by_class(images, split, chosen)
     every, cuts = np.concatenate(rows), np.cumsum([len(part) for part in rows])[:-1]
     plain = np.split(extractor.plain(every), cuts)
     if not turned:
