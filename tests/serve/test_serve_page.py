@@ -275,6 +275,7 @@ def test_what_is_missing_is_said_and_focused(visit):
 
 def test_a_read_only_page_and_the_description_for_programs(visit):
     page = visit("#operations section", fragment="#api", settings={"read_only": True})
+    wait_for_text(page, "#teach-status", "This service answers questions only.")  # another request than the operations
     assert page.get_by_role("button", name="Teach", exact=True).is_disabled()
     described = page.locator("#operations h3").all_inner_texts()
     assert {"POST /predict", "POST /classes", "GET /classes", "POST /undo", "GET /metrics"} <= set(described)
