@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from subspan import create_method, list_methods, list_systems
 from subspan.cli import app
 from subspan.cli import train as train_command
-from subspan.cli.facts import command_line
+from subspan.cli.facts import command_line, version
 from subspan.cli.reproduce import RANDOM
 from subspan.cli.reproduce_single_session import PROTOCOL as EPISODES
 from subspan.cli.train_network import store_result
@@ -27,6 +27,11 @@ ALL = list_network_systems()
 SESSIONS = [name for name in ALL if method_class(name).protocol == "multi-session"]  # type: ignore[attr-defined]
 QUICK = {"topic": "topic:nodes=20,gas_passes=1,epochs=2", "idlvq-full": "idlvq-full:epochs=2"}
 FAST = {"topic": [], "idlvq-full": ["--steps", 3, "--batch", 8]}
+
+
+def test_a_copy_without_history_is_told_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBSPAN_COMMIT", "abc1234")
+    assert version().endswith(", commit abc1234")
 
 
 def test_they_are_listed_apart() -> None:

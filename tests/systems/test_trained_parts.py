@@ -42,6 +42,17 @@ def test_rows_are_known_again_in_any_arithmetic_with_or_without_a_bias():
         assert not part().belongs_to(other)
 
 
+def test_rows_that_went_through_half_precision_are_known_again_and_similar_rows_are_not():
+    rows = torch.randn(64, 640, generator=torch.Generator().manual_seed(0))
+    rounded = rows.half().float()
+    for trained, given in ((rows, rounded), (rounded, rows)):
+        kept = part(signature=tuple(signature_of(trained).tolist()), width=640)
+        assert kept.belongs_to(given)
+        one_moved = given.clone()
+        one_moved[5] += 0.02 * torch.randn(640, generator=torch.Generator().manual_seed(1))
+        assert not kept.belongs_to(one_moved)
+
+
 def make_rows(seed: int) -> torch.Tensor:
     return torch.tensor(make_world(seed).base_weight)
 

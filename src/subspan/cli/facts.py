@@ -1,6 +1,7 @@
 """What a reader must know to repeat a run, stamped on reports and feature files."""
 
 import datetime
+import os
 import platform
 import shlex
 import subprocess
@@ -29,7 +30,12 @@ def command_line(*, folders: bool = True) -> str:
 
 
 def version() -> str:
-    """The version of Subspan, and the commit of the checkout it is run from, if it is one."""
+    """The version of Subspan, and the commit of the checkout it is run from, if it is one.
+
+    A copy of the tree that travels without its history is told its commit by the variable SUBSPAN_COMMIT.
+    """
+    if told := os.environ.get("SUBSPAN_COMMIT"):
+        return f"{__version__}, commit {told}"
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=, with uncommitted changes"]
     try:
         commit = "commit " + subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

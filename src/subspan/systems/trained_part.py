@@ -17,6 +17,7 @@ from .training_features import Source
 
 FORMAT = 1
 HEADER = "subspan-trained-part"
+_ROUNDED_TWICE = 2.0**-10  # of a number: both the rows at hand and those of training may have gone through float16
 
 
 class TrainedPartError(ValueError):
@@ -68,8 +69,9 @@ class TrainedPart:
         """Whether these are the base rows (C0, d), or (C0, d + 1) with a bias, it was trained for."""
         if rows.shape[0] != len(self.signature) or rows.shape[1] not in (self.width, self.width + 1):
             return False
-        found, known = signature_of(rows[:, : self.width]), torch.tensor(self.signature, dtype=torch.float64)
-        return bool(torch.allclose(found, known, rtol=1e-3, atol=1e-4 * float(known.abs().max())))
+        rows = rows[:, : self.width].detach().cpu().double()
+        apart = signature_of(rows) - torch.tensor(self.signature, dtype=torch.float64)
+        return bool((apart.abs() <= _ROUNDED_TWICE * (rows.abs() @ _waves(self.width).abs())).all())
 
     def to(self, other: Tensor) -> dict[str, Tensor]:
         """Its tensors on another tensor's device, in its type."""
@@ -82,8 +84,11 @@ def signature_of(rows: Tensor) -> Tensor:
     >>> signature_of(torch.eye(2)).round(decimals=4)
     tensor([ 0.5403, -0.4161], dtype=torch.float64)
     """
-    waves = torch.cos(torch.arange(1, rows.shape[1] + 1, dtype=torch.float64))
-    return rows.detach().cpu().double() @ waves
+    return rows.detach().cpu().double() @ _waves(rows.shape[1])
+
+
+def _waves(width: int) -> Tensor:
+    return torch.cos(torch.arange(1, width + 1, dtype=torch.float64))
 
 
 def find_part(
