@@ -12,10 +12,11 @@ from subspan.backbones import Network
 from subspan.data import FolderSessions, ImageSet, Split
 from subspan.systems.training_run import Training, TrainingRun
 from subspan.train.collect import Contents
+from subspan.train.job import Job
 from subspan.train.maps import SplitMaps, split_maps
 from subspan.train.recipe import PAPER
 from subspan.train.run import RunSettings, load_run
-from subspan.train.trainer import Job, Runtime, train
+from subspan.train.trainer import Runtime, train
 
 BASE, NOVEL, WAYS, SIZE, EACH = 8, 4, 2, 24, 50
 CPU = torch.device("cpu")

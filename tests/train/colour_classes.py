@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from subspan.train.job import Job
 from subspan.train.recipe import PAPER, Recipe
-from subspan.train.trainer import Job
 
 CLASSES, PER_CLASS, SIZE = 4, 40, 32
 

@@ -21,7 +21,7 @@ def test_paper_is_what_the_paper_says() -> None:
 
 def test_strong_is_the_measured_combination() -> None:
     strong = find_recipe("strong")
-    assert (strong.weight_decay, strong.cutmix, strong.se, strong.epochs) == (1e-3, 0.6, True, 140)
+    assert (strong.weight_decay, strong.cutmix, strong.se, strong.epochs, strong.members) == (1e-3, 0.6, True, 60, 4)
     assert (strong.head, strong.head_scale, strong.schedule) == ("cosine", 16.0, "cosine")
 
 
@@ -39,7 +39,9 @@ def test_the_digest_sees_every_field_but_the_name() -> None:
 def test_runs_older_than_a_field_keep_their_digest() -> None:
     before = "f5aabdf17bf98559ec0447fb79d1ff7ab256548b07b9bfbb5bff740e54e47c02"  # of 2026-11-15, before turn_loss
     assert PAPER.digest() == before
-    old = {name: value for name, value in PAPER.to_dict().items() if name != "turn_loss"}
+    assert dataclasses.replace(PAPER, members=2).digest() != before
+    younger = ("turn_loss", "members", "kept_features")
+    old = {name: value for name, value in PAPER.to_dict().items() if name not in younger}
     assert Recipe.from_dict(old) == PAPER
     turned = dataclasses.replace(PAPER, rotation_share=0.5)
     digests = {turned.digest(), *(dataclasses.replace(turned, turn_loss=weight).digest() for weight in (0.5, 1.0))}
@@ -67,6 +69,9 @@ def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
         ({"head": "cosine", "margin": 1.5}, r"margin must lie in \[-1, 1\] .* got 1.5"),
         ({"turn_loss": 1.0}, "turn_loss needs turned images: rotation_share above 0, got 0.0"),
         ({"turn_loss": -1.0, "rotation_share": 0.5}, "turn_loss must be 0 or a positive number, got -1.0"),
+        ({"members": 0}, "members must be at least 1, got 0"),
+        ({"kept_features": -1}, "kept_features must be at least 0, got -1"),
+        ({"members": 3, "head": "euclidean"}, "3 members are joined by linear or cosine heads, got a euclidean one"),
         ({"cuts": (80, 60)}, r"cuts must ascend, got \(80, 60\)"),
         ({"resized_min": 0.9, "resized_max": 0.5}, "0 < min <= max <= 1, got 0.9 and 0.5"),
     ],

@@ -148,7 +148,7 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
 def test_a_trained_network_comes_back_whole_or_in_shards(tmp_path: Path) -> None:
     outcome = run(tmp_path / "run", epochs=2)
     images = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    expected = outcome.step.network.eval()(images)
+    expected = outcome.network.eval()(images)
     network, settings = load_run(tmp_path / "run")
     torch.testing.assert_close(network(images), expected)
     assert settings.recipe == tiny_recipe(epochs=2)

@@ -133,7 +133,7 @@ def test_the_head_learns_turns_beside_classes(tmp_path: Path) -> None:
     recipe = tiny_recipe(epochs=8, cuts=(6,), jitter=0.0, rotation_share=0.75, turn_loss=1.0)
     (outcome,) = train(images, [job], recipe, QUICK)
     assert outcome.test >= 90
-    network = outcome.step.network.eval()
+    network = outcome.network.eval()
     correct = []
     for quarters in range(4):
         turned = np.rot90(images[job.test_rows], quarters, (1, 2)).copy()
@@ -171,7 +171,7 @@ def test_trained_weights_and_features_are_without_the_head_for_turns(tmp_path: P
     assert trained.keys() == build_network(recipe, CLASSES, 1).state_dict().keys()
 
     pixels = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    expected = outcome.step.network.eval()(pixels)[:, :CLASSES]
+    expected = outcome.network.eval()(pixels)[:, :CLASSES]
     network, settings = load_run(tmp_path / "run")
     torch.testing.assert_close(network(pixels), expected)
     export_shards(tmp_path / "run", tmp_path / "shards", "run")

@@ -24,10 +24,11 @@ from subspan.systems.training_run import Training
 from subspan.train.collect import Contents, collect, collect_base
 from subspan.train.device import find_device
 from subspan.train.extract import Extractor, Viewing
+from subspan.train.job import Job
 from subspan.train.pack import Storage, feature_set
 from subspan.train.recipe import RECIPES, Recipe, find_recipe
 from subspan.train.run import export_shards, load_run, results_of
-from subspan.train.trainer import Job, Outcome, Runtime, train
+from subspan.train.trainer import Outcome, Runtime, train
 
 DataOption = Annotated[Path, typer.Option("--data", help="images: zips or folders of classes, or another known format")]
 ListsOption = Annotated[Path | None, typer.Option("--lists", help="list file of a published split, if not beside data")]
@@ -124,7 +125,7 @@ def train_command(
         if export is not None:
             export_shards(folder, export, folder.name)
         if pack is not None:
-            device = str(outcome.step.device)
+            device = str(outcome.device)
             _pack(folder, images, made, device, Viewing(), Contents(), pack / f"{folder.name}.safetensors", Storage())
 
 
@@ -296,7 +297,7 @@ def _tell(outcome: Outcome) -> None:
     shown = ", ".join(f"{what} {value:.2f} %" for what, value in accuracies.items() if value == value)
     Console().print(
         f"{outcome.job.name}: {shown}; {outcome.seconds:.1f} s, {outcome.images_per_second:,.0f} images/s "
-        f"({outcome.step.execution}); {outcome.job.folder}",
+        f"({outcome.execution}); {outcome.job.folder}",
         highlight=False,
         soft_wrap=True,
     )

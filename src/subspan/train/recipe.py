@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 
 from subspan.backbones import LinearHead, Network, create_backbone, create_head, feature_dim
+from subspan.backbones.joined import join_networks
 from subspan.train.seeds import derive_seed
 from subspan.train.turns import TURNS, TurnNetwork
 
@@ -18,7 +19,7 @@ MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
 STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 
 # Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
-_LATER = ("turn_loss",)
+_LATER = ("turn_loss", "members", "kept_features")
 
 
 def _option(default: Any, help_text: str) -> Any:
@@ -52,6 +53,8 @@ class Recipe:
     head_bias: bool = _option(False, "bias of a linear head")
     head_scale: float = _option(16.0, "scale of a cosine head")
     learn_scale: bool = _option(False, "learn the scale of a cosine head")
+    members: int = _option(1, "networks with seeds of their own, trained at once and joined into one")
+    kept_features: int = _option(640, "features kept of all members together, the principal ones; 0: all")
 
     epochs: int = _option(100, "passes over the training images; the last incomplete batch of a pass is left out")
     batch_size: int = _option(64, "images per step, over all processes")
@@ -99,7 +102,15 @@ class Recipe:
     )
 
     def __post_init__(self) -> None:
-        for what, least in (("epochs", 1), ("batch_size", 1), ("crop_size", 1), ("padding", 0), ("drop_ramp", 1)):
+        for what, least in (
+            ("epochs", 1),
+            ("batch_size", 1),
+            ("crop_size", 1),
+            ("padding", 0),
+            ("drop_ramp", 1),
+            ("members", 1),
+            ("kept_features", 0),
+        ):
             if getattr(self, what) < least:
                 raise ValueError(f"{what} must be at least {least}, got {getattr(self, what)}")
         for what in (
@@ -122,6 +133,8 @@ class Recipe:
             raise ValueError(
                 f"margin must lie in [-1, 1] and needs a cosine head, got {self.margin} and a {self.head} one"
             )
+        if self.members > 1 and self.head == "euclidean":
+            raise ValueError(f"{self.members} members are joined by linear or cosine heads, got a {self.head} one")
         if not 0 <= self.turn_loss < math.inf:
             raise ValueError(f"turn_loss must be 0 or a positive number, got {self.turn_loss}")
         if self.turn_loss > 0 and self.rotation_share == 0:
@@ -154,7 +167,8 @@ PAPER = Recipe()
 RECIPES: dict[str, Recipe] = {
     "paper": PAPER,
     "paper-tiered": dataclasses.replace(PAPER, name="paper-tiered", epochs=60, cuts=(30, 45)),
-    # PAPER-NOTES 4.6: 83.35 % in session 0 on the development split in 7.8 minutes of one H200.
+    # What each network has is from PAPER-NOTES 4.6; that several short ones are worth more than a long one, from
+    # benchmarks/base_sessions.md.
     "strong": dataclasses.replace(
         PAPER,
         name="strong",
@@ -164,7 +178,8 @@ RECIPES: dict[str, Recipe] = {
         head="cosine",
         schedule="cosine",
         cuts=(),
-        epochs=140,
+        epochs=60,
+        members=4,
     ),
 }
 
@@ -176,8 +191,32 @@ def find_recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
+def member_recipe(recipe: Recipe) -> Recipe:
+    """The recipe of each member of a joined network; a recipe of one network is its own."""
+    return dataclasses.replace(recipe, members=1, kept_features=Recipe.kept_features)
+
+
+def member_seed(seed: int, member: int) -> int:
+    """The seed of a member, counted from 0."""
+    return derive_seed(seed, "member", member)
+
+
+def kept_directions(recipe: Recipe, width: int) -> int:
+    """How many of ``width`` features side by side a joined network is brought down to; 0: to none, all stay."""
+    return recipe.kept_features if recipe.kept_features < width else 0
+
+
 def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
-    """Backbone and head of a recipe for ``classes`` classes, weights and noise keyed by ``seed``."""
+    """Backbone and head of a recipe for ``classes`` classes, weights and noise keyed by ``seed``.
+
+    A joined network has the shape of a trained one; its map holds nothing yet.
+    """
+    if recipe.members > 1:
+        one = member_recipe(recipe)
+        members = [build_network(one, classes, member_seed(seed, i)) for i in range(recipe.members)]
+        width = sum(member.head.weight.shape[1] for member in members)
+        kept = kept_directions(recipe, width)
+        return join_networks(members, torch.zeros(width, kept) if kept else None)
     options: dict[str, object] = {"width": recipe.width, "norm": recipe.norm, "se": recipe.se}
     if recipe.backbone.endswith("-tian"):  # the others have no dropout of their own
         options |= {"dropblock": recipe.dropblock, "drop_rate": recipe.drop_rate, "drop_ramp": recipe.drop_ramp}
@@ -197,7 +236,7 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
 
 
 def build_learner(recipe: Recipe, classes: int, seed: int) -> Network:
-    """What a base session trains: the network of :func:`build_network`, with a head for turns where they are a loss."""
+    """What a base session trains: one network, or member, with a head for turns where they are a loss."""
     network = build_network(recipe, classes, seed)
     if recipe.turn_loss == 0:
         return network

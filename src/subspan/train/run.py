@@ -4,6 +4,9 @@ run.json                 settings and, once trained, results
 log.csv, tensorboard/    one record per epoch
 checkpoint.safetensors   network, momentum and averages after some epoch; replaced in one step
 weights.safetensors      the trained network
+
+A run of several networks has such a folder for each of them, ``member-1`` and so on; its own has ``run.json`` and the
+joined network in ``weights.safetensors``.
 """
 
 import json
@@ -94,9 +97,9 @@ def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int
     return int(meta["epochs_done"])
 
 
-def save_weights(folder: Path, step: TrainStep, settings: RunSettings) -> None:
+def save_weights(folder: Path, network: Network, settings: RunSettings) -> None:
     """Write the trained network, as :func:`load_run` builds it."""
-    write_tensors(folder / WEIGHTS, without_turn_head(step.final_tensors()), {"settings": settings.to_dict()})
+    write_tensors(folder / WEIGHTS, without_turn_head(network.state_dict()), {"settings": settings.to_dict()})
 
 
 def export_shards(folder: Path, out: Path, stem: str) -> list[Path]:

@@ -4,68 +4,26 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subspan.backbones import pad_inputs
-from subspan.data import ImageSet, Split
+from subspan.backbones import Network, pad_inputs
 from subspan.train import logs, run
 from subspan.train.distributed import Processes
 from subspan.train.evaluate import accuracy
-from subspan.train.recipe import Recipe, build_learner
+from subspan.train.job import Job
+from subspan.train.members import join_members, member_jobs
+from subspan.train.recipe import Recipe, build_learner, member_recipe
 from subspan.train.source import Residence, ResidentImages, StreamedImages, place_images
 from subspan.train.step import Execution, TrainStep
 
+Part = Literal["validation", "test"]
+
 _QUEUED_STEPS = 64  # the host runs at most twice this far ahead of the device
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """What one network learns: rows of an array of images and their classes, 0 .. classes - 1.
-
-    Validation and test images are those of the first ``base_classes`` classes, and only their logits compete.
-    """
-
-    name: str
-    folder: Path
-    seed: int
-    classes: int
-    base_classes: int
-    train_rows: NDArray[np.int64]
-    train_labels: NDArray[np.int64]
-    validation_rows: NDArray[np.int64]
-    validation_labels: NDArray[np.int64]
-    test_rows: NDArray[np.int64]
-    test_labels: NDArray[np.int64]
-    split_digest: str = ""
-
-    @classmethod
-    def from_split(cls, images: ImageSet, split: Split, folder: Path, seed: int) -> "Job":
-        """The base session of a split."""
-        label_of = np.full(len(images.class_names), -1, dtype=np.int64)
-        label_of[list(split.training_classes)] = np.arange(len(split.training_classes))
-        labels = label_of[images.labels]
-        rows = split.training_images, split.base_validation, split.base_test
-        (train, train_labels), (validation, validation_labels), (test, test_labels) = ((r, labels[r]) for r in rows)
-        return cls(
-            name=split.name,
-            folder=folder,
-            seed=seed,
-            classes=len(split.training_classes),
-            base_classes=len(split.base_classes),
-            train_rows=train,
-            train_labels=train_labels,
-            validation_rows=validation,
-            validation_labels=validation_labels,
-            test_rows=test,
-            test_labels=test_labels,
-            split_digest=split.digest(),
-        )
 
 
 @dataclass(frozen=True)
@@ -92,11 +50,23 @@ class Outcome:
     """What a job came to; accuracies in percent, NaN where there are no such images."""
 
     job: Job
-    step: TrainStep
+    network: Network
+    device: torch.device
+    execution: Execution
     validation: float
     test: float
     seconds: float  # of all epochs, also those before a resume
     images_per_second: float  # of the whole process, best epoch since then
+
+    def results(self) -> dict[str, Any]:
+        """For the records."""
+        return {
+            "validation": None if np.isnan(self.validation) else self.validation,
+            "test": None if np.isnan(self.test) else self.test,
+            "seconds": self.seconds,
+            "images_per_second": self.images_per_second,
+            "execution": self.execution,
+        }
 
 
 @contextmanager
@@ -173,18 +143,8 @@ class _Trainee:
             with torch.cuda.stream(self.stream):
                 yield
 
-    def accuracy(self, rows: NDArray[np.int64], labels: NDArray[np.int64], *, bf16: bool) -> float:
-        return accuracy(
-            self.step.network,
-            self.images,
-            rows,
-            labels,
-            mean=self.recipe.mean,
-            std=self.recipe.std,
-            classes=self.job.base_classes,
-            device=self.step.device,
-            bf16=bf16,
-        )
+    def accuracy(self, part: Part, *, bf16: bool = False) -> float:
+        return _accuracy(self.step.network, self.images, self.job, part, self.recipe, self.step.device, bf16=bf16)
 
     def end_epoch(self, epoch: int, seconds: float, rate: float) -> dict[str, Any]:
         """Log the epoch, validate and save where due; returns the row."""
@@ -204,7 +164,7 @@ class _Trainee:
         every = self.runtime.validate_every
         if len(self.job.validation_rows) and not last and every and (epoch + 1) % every == 0:
             bf16 = self.step.device.type == "cuda"
-            row["validation"] = self.accuracy(self.job.validation_rows, self.job.validation_labels, bf16=bf16)
+            row["validation"] = self.accuracy("validation", bf16=bf16)
         for log in (self.csv, self.board):
             if log is not None:
                 log.write(row)
@@ -215,22 +175,58 @@ class _Trainee:
 
     def finish(self, seconds: float, rate: float) -> Outcome:
         """Put averaged weights in place, measure both accuracies in full precision, and save the network."""
-        self.step.network.load_state_dict(self.step.final_tensors())
-        validation = self.accuracy(self.job.validation_rows, self.job.validation_labels, bf16=False)
-        test = self.accuracy(self.job.test_rows, self.job.test_labels, bf16=False)
+        step = self.step
+        step.network.load_state_dict(step.final_tensors())
+        validation, test = self.accuracy("validation"), self.accuracy("test")
         seconds = seconds if self.csv is None else self.csv.seconds  # those before a resume too
-        outcome = Outcome(self.job, self.step, validation, test, seconds, rate)
+        outcome = Outcome(self.job, step.network, step.device, step.execution, validation, test, seconds, rate)
         if self.processes.first:
-            run.save_weights(self.job.folder, self.step, self.settings)
-            results = {
-                "validation": None if np.isnan(validation) else validation,
-                "test": None if np.isnan(test) else test,
-                "seconds": seconds,
-                "images_per_second": rate,
-                "execution": self.step.execution,
-            }
-            run.write_json(self.job.folder / run.SETTINGS, {**self.settings.to_dict(), "results": results})
+            run.save_weights(self.job.folder, step.network, self.settings)
+            run.write_json(self.job.folder / run.SETTINGS, {**self.settings.to_dict(), "results": outcome.results()})
         return outcome
+
+
+def _accuracy(
+    network: Network,
+    images: NDArray[np.uint8] | Tensor,
+    job: Job,
+    part: Part,
+    recipe: Recipe,
+    device: torch.device,
+    *,
+    bf16: bool = False,
+) -> float:
+    """Percent of a job's validation or test images."""
+    validation = job.validation_rows, job.validation_labels
+    rows, labels = validation if part == "validation" else (job.test_rows, job.test_labels)
+    return accuracy(
+        network,
+        images,
+        rows,
+        labels,
+        mean=recipe.mean,
+        std=recipe.std,
+        classes=job.base_classes,
+        device=device,
+        bf16=bf16,
+    )
+
+
+def _join(
+    job: Job, recipe: Recipe, members: Sequence[Outcome], images: NDArray[np.uint8] | Tensor, trainee: _Trainee
+) -> Outcome:
+    """Join the members of a job into the network of its run, measure and save it."""
+    networks, device = [member.network for member in members], members[0].device
+    network = join_members(networks, recipe, images, job.train_rows, device)
+    validation, test = (_accuracy(network, images, job, part, recipe, device) for part in get_args(Part))
+    last = members[-1]  # side by side all take the same time; those added later have theirs in their own records
+    outcome = Outcome(job, network, device, last.execution, validation, test, last.seconds, last.images_per_second)
+    if trainee.processes.first:
+        settings = run.RunSettings(recipe, job.classes, job.seed, job.name, job.split_digest, trainee.settings.about)
+        run.save_weights(job.folder, network, settings)
+        results = {**outcome.results(), "members": [member.results() for member in members]}
+        run.write_json(job.folder / run.SETTINGS, {**settings.to_dict(), "results": results})
+    return outcome
 
 
 def train(
@@ -244,10 +240,12 @@ def train(
 ) -> list[Outcome]:
     """Train one network per job with one recipe; several jobs share the device, each on a stream of its own.
 
+    Where the recipe has several members, each job has as many networks, joined in the end.
+
     Args:
         images: uint8 (n, h, w, 3); the jobs' rows index them.
         jobs: what each network learns. All must have the same number of training images, so that epochs keep step.
-        resume: go on from each folder's checkpoint; a folder without one starts anew.
+        resume: go on from each folder's checkpoint; a folder without one starts anew, one at its end is left as it is.
         about: what else to write into run.json (commit, command).
     """
     runtime = runtime or Runtime()
@@ -259,17 +257,32 @@ def train(
         stack.enter_context(chosen_convolutions(runtime.algorithms))
         store = place_images(images, runtime.images, processes.device)
         about = {"torch": torch.__version__, "device": processes.device_name, **(about or {})}
-        trainees = [_Trainee(job, recipe, images, store, processes, runtime, about) for job in jobs]
+        trainees = [
+            _Trainee(member, member_recipe(recipe), images, store, processes, runtime, about)
+            for job in jobs
+            for member in member_jobs(job, recipe)
+        ]
         done = [trainee.open(resume) for trainee in trainees]
-        if len(set(done)) != 1:
-            raise ValueError(f"jobs trained together must have done equally many epochs, got {done}")
-        for trainee in trainees:
+        left = [trainee for trainee, epochs in zip(trainees, done, strict=True) if epochs < recipe.epochs]
+        begun = sorted({epochs for epochs in done if epochs < recipe.epochs})
+        if len(begun) > 1:
+            raise ValueError(f"jobs trained together must have done equally many epochs, got {begun}")
+        for trainee in left:
             execution = processes.execution(runtime.execution)
             trainee.step.prepare(execution, runtime.compile_mode, compile_loss=runtime.compile_loss)
-        return _train(trainees, recipe, done[0], show=runtime.progress and processes.first)
+        spent = _train(left, recipe, begun[0], show=runtime.progress and processes.first) if left else (0.0, 0.0)
+        outcomes = [trainee.finish(*spent) for trainee in trainees]
+        if recipe.members == 1:
+            return outcomes
+        groups = zip(*[iter(outcomes)] * recipe.members, strict=True)
+        return [
+            _join(job, recipe, group, images if store is None else store, trainees[0])
+            for job, group in zip(jobs, groups, strict=True)
+        ]
 
 
-def _train(trainees: list[_Trainee], recipe: Recipe, done: int, *, show: bool) -> list[Outcome]:
+def _train(trainees: list[_Trainee], recipe: Recipe, done: int, *, show: bool) -> tuple[float, float]:
+    """All epochs from ``done`` on; seconds, and images per second of the best epoch."""
     steps = trainees[0].step.steps_per_epoch
     device = trainees[0].step.device
     start, best = time.perf_counter(), 0.0
@@ -283,8 +296,7 @@ def _train(trainees: list[_Trainee], recipe: Recipe, done: int, *, show: bool) -
             best = max(best, rate)
             rows = [trainee.end_epoch(epoch, seconds, rate) for trainee in trainees]
             bar.epoch(rows[0], recipe.epochs, last=epoch + 1 == recipe.epochs)
-    total = time.perf_counter() - start
-    return [trainee.finish(total, best) for trainee in trainees]
+    return time.perf_counter() - start, best
 
 
 def _run_epoch(trainees: list[_Trainee], epoch: int, bar: logs.Bar) -> None:

@@ -1,0 +1,78 @@
+"""Several networks as one: their features side by side, brought down to fewer by one fixed map.
+
+Networks that learned the same classes from different draws of weights, order and augmentation err differently, on new
+classes more than on old ones: together they describe an image better than any of them (Dvornik, Schmid and Mairal,
+Diversity with cooperation: ensemble methods for few-shot classification, ICCV 2019).
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from subspan.backbones.heads import CosineHead, EuclideanHead, create_head
+from subspan.backbones.network import Network, feature_dim
+
+
+class JoinedBackbone(nn.Module):
+    """Images (n, 3, h, w) to features (n, w): those of k members side by side (n, k d), times a map (k d, w).
+
+    With ``unit`` the features of each member have length 1 / sqrt(k), so that the cosine of two joined features is the
+    mean of the members' cosines. Without a map the features side by side are the result.
+    """
+
+    projection: Tensor | None  # (k d, w), orthonormal columns
+
+    def __init__(self, members: Sequence[nn.Module], projection: Tensor | None, *, unit: bool) -> None:
+        super().__init__()
+        self.members, self.unit = nn.ModuleList(members), unit
+        self.register_buffer("projection", projection)
+        side_by_side = sum(feature_dim(member) for member in members)
+        self.feature_dim = side_by_side if projection is None else int(projection.shape[1])
+
+    def side_by_side(self, images: Tensor) -> Tensor:
+        """(n, 3, h, w) to (n, k d)."""
+        parts = [member(images).float() for member in self.members]
+        return torch.cat([normalize(part, dim=1) / math.sqrt(len(parts)) for part in parts] if self.unit else parts, 1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(n, 3, h, w) to (n, w)."""
+        features = self.side_by_side(images)
+        if self.projection is None:
+            return features
+        with torch.autocast(features.device.type, enabled=False):
+            return features @ self.projection
+
+
+def join_networks(networks: Sequence[Network], projection: Tensor | None = None) -> Network:
+    """One network with the mean of the members' cosines or logits; with a map, their best approximation in it.
+
+    Members must have heads of one kind and size, linear or cosine. They stay what they are, and are shared.
+    """
+    first = networks[0].head
+    if any(type(network.head) is not type(first) for network in networks) or isinstance(first, EuclideanHead):
+        kinds = ", ".join(sorted({network.head.kind for network in networks}))
+        raise ValueError(f"networks are joined by heads that are all linear or all cosine; got {kinds}")
+    unit = isinstance(first, CosineHead)
+    backbone = JoinedBackbone([network.backbone for network in networks], projection, unit=unit)
+    count = len(networks)
+    with torch.no_grad():
+        weights = [network.head.weight for network in networks]
+        parts = [normalize(weight, dim=1) / math.sqrt(count) if unit else weight / count for weight in weights]
+        rows = torch.cat(parts, dim=1)
+        rows = rows if projection is None else rows @ projection
+        head = create_head(first.kind, rows.shape[1], rows.shape[0], bias=first.bias is not None).to(rows)
+        head.weight.copy_(rows)
+        for name in ("bias", "scale"):
+            own = [value for network in networks if (value := getattr(network.head, name, None)) is not None]
+            if own:
+                getattr(head, name).copy_(torch.stack(list(own)).mean(0))
+    return Network(backbone, head)
+
+
+def principal_directions(second_moment: Tensor, count: int) -> Tensor:
+    """The ``count`` directions (D, count) that hold most of features with second moment (D, D); the largest first."""
+    _, vectors = torch.linalg.eigh(second_moment.double())
+    return vectors.flip(1)[:, :count].float().contiguous()
