@@ -20,7 +20,11 @@ one model asks for 0.12 ms less per step.
 
 Tried: CUDA graph, compilation in the default mode, several models on streams of their own; inputs padded to 8 channels
 together with every algorithm cuDNN has (three models in a real run: 10,700 images/s, as without, and 50 s more of
-set-up). To be measured one by one in one command of about eight minutes (every variant compiles anew):
+set-up); a compiled loss (9,162 against 9,136 images/s for one model on another machine of the same kind, +0.3 %, with
+--models --variants "compiled loss" "as it is"). Tuned kernels take two minutes longer to compile; what they give is not
+known. Several processes under NVIDIA's multi-process service train at 11,060 images/s together, and then the GPU draws
+693 of its 700 W and lowers its clock from 1,980 to 1,800 MHz: beyond that, power is the limit, and 16,000 images/s would
+ask for a third less energy per image. Not measured one by one:
 
     PYTHONPATH=src python3 benchmarks/train.py --models --check --variants
 
