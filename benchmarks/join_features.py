@@ -1,4 +1,4 @@
-"""What several networks of one split would give together, from their feature files: before any of it is trained at once.
+"""What several networks of one split would give together, by their feature files, before they are trained at once.
 
     python benchmarks/join_features.py A.safetensors B.safetensors --kept 640 --out joined.safetensors
     subspan bench joined.safetensors --no-memory --draws 5

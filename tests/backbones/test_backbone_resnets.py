@@ -12,7 +12,9 @@ from subspan.backbones import (
     list_backbones,
     pad_inputs,
     register_backbone,
+    use_sums,
 )
+from subspan.backbones.blocks import BatchNorm
 
 
 def parameters(module: nn.Module) -> int:
@@ -140,3 +142,62 @@ def test_zero_channels_change_neither_features_nor_gradients(name: str, channels
         out.square().sum().backward()
     for one, other in zip(plain.parameters(), padded.parameters(), strict=True):
         torch.testing.assert_close(other.grad, one.grad, rtol=1e-3, atol=1e-4)
+
+
+def test_batch_statistics_by_sums_are_those_of_pytorch() -> None:
+    """Output, gradients and running statistics, in double precision; evaluation mode does not care."""
+    generator = torch.Generator().manual_seed(0)
+    values = 3 * torch.randn(6, 4, 5, 5, generator=generator, dtype=torch.float64) + torch.arange(4.0)[:, None, None]
+    weights = torch.randn(6, 4, 5, 5, generator=generator, dtype=torch.float64)
+    found = []
+    for norm in (nn.BatchNorm2d(4), BatchNorm(4)):
+        norm = norm.double()
+        use_sums(norm, True)
+        with torch.no_grad():
+            norm.weight.copy_(torch.tensor([1.0, -2.0, 0.5, 3.0]))
+            norm.bias.copy_(torch.tensor([0.0, 1.0, 2.0, -1.0]))
+        inputs = values.clone().requires_grad_()
+        outputs = norm(inputs)
+        (outputs * weights).sum().backward()
+        norm(2 * values)
+        gradients = [inputs.grad, norm.weight.grad, norm.bias.grad]
+        kept = [norm.running_mean, norm.running_var, norm.num_batches_tracked]
+        found.append([outputs.detach(), *gradients, *kept, norm.eval()(values).detach()])
+    for expected, computed in zip(*found, strict=True):
+        torch.testing.assert_close(computed, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_batch_statistics_by_sums_in_half_precision() -> None:
+    norm, plain = BatchNorm(8), nn.BatchNorm2d(8)
+    use_sums(norm, True)
+    values = torch.randn(4, 8, 6, 6, generator=torch.Generator().manual_seed(0)).bfloat16()
+    found = norm(values)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, plain(values))
+    torch.testing.assert_close(norm.running_var, plain.running_var)
+
+
+def test_batch_statistics_by_sums_of_a_constant_channel_are_finite() -> None:
+    norm = BatchNorm(2)
+    use_sums(norm, True)
+    inputs = torch.full((3, 2, 4, 4), 1000.0, requires_grad=True)
+    outputs = norm(inputs)
+    outputs.sum().backward()
+    assert torch.isfinite(outputs).all()
+    assert inputs.grad is not None
+    assert torch.isfinite(inputs.grad).all()
+
+
+@pytest.mark.parametrize("name", ["resnet18-tian", "resnet18-he"])
+def test_networks_with_statistics_by_sums_have_the_same_features_and_gradients(name: str) -> None:
+    options: dict[str, object] = {"dropblock": "none"} if name.endswith("tian") else {}
+    images = torch.rand(4, 3, 40, 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = []
+    for by_sums in (False, True):
+        backbone = create_backbone(name, width=0.05, seed=1, **options).double().train()
+        use_sums(backbone, by_sums)
+        features = backbone(images)
+        features.square().sum().backward()
+        found.append([features.detach(), *(p.grad for p in backbone.parameters()), *backbone.buffers()])
+    for expected, computed in zip(*found, strict=True):
+        torch.testing.assert_close(computed, expected, rtol=1e-6, atol=1e-8)

@@ -91,6 +91,11 @@ def test_streamed_images_give_the_same_weights(tmp_path: Path) -> None:
     assert_same(tmp_path / "device", tmp_path / "host")
 
 
+def test_batch_statistics_may_come_from_sums(tmp_path: Path) -> None:
+    by_sums = Runtime(device="cpu", tensorboard=False, progress=False, batch_sums=True)
+    assert run(tmp_path / "sums", by_sums, epochs=8, cuts=(6,), jitter=0.0).test >= 90
+
+
 def test_how_the_machine_is_used_does_not_change_what_is_learned(tmp_path: Path) -> None:
     run(tmp_path / "plain", epochs=2, norm="group", dropblock="none")
     padded = Runtime(device="cpu", tensorboard=False, progress=False, pad_inputs=8, algorithms=0)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subspan.backbones import Network, pad_inputs
+from subspan.backbones import Network, pad_inputs, use_sums
 from subspan.train import logs, run
 from subspan.train.distributed import Processes
 from subspan.train.evaluate import accuracy
@@ -35,6 +35,7 @@ class Runtime:
     compile_mode: str = field(default="default", metadata={"help": "mode of torch.compile, or tuned"})
     compile_loss: bool = field(default=False, metadata={"help": "compile the loss too"})
     pad_inputs: int = field(default=0, metadata={"help": "compute convolutions with at least this many channels in"})
+    batch_sums: bool = field(default=False, metadata={"help": "batch statistics from sums and sums of squares"})
     algorithms: int = field(default=10, metadata={"help": "how many algorithms cuDNN tries per convolution; 0: all"})
     images: Residence = field(
         default="auto", metadata={"help": "keep images on the device or stream them from the host"}
@@ -100,6 +101,7 @@ class _Trainee:
         network = build_learner(recipe, job.classes, job.seed)
         network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         pad_inputs(network, runtime.pad_inputs)
+        use_sums(network, runtime.batch_sums)
         model, backward = processes.wrap(network, job.seed)
         local = recipe.batch_size // processes.share.processes
         source = ResidentImages(store) if store is not None else StreamedImages(images, local, device)
