@@ -1,6 +1,7 @@
 """Whole trainings of tiny networks: they learn, and a killed run ends where an uninterrupted one does."""
 
 import csv
+import dataclasses
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import torch
 from colour_classes import colour_images, colour_job, tiny_recipe
 
 from subspan.backbones.checkpoint import read_tensors
+from subspan.train import run as training_run
 from subspan.train.run import export_shards, load_run
 from subspan.train.trainer import Outcome, Runtime, train
 from waiting import wait_until
@@ -137,6 +139,46 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, turns: dict[st
     assert [int(row["epoch"]) for row in rows] == list(range(16))
     results = json.loads((tmp_path / "killed" / "run.json").read_text())["results"]
     assert results["seconds"] == pytest.approx(sum(float(row["seconds"]) for row in rows))
+
+
+def test_jobs_whose_checkpoints_are_of_different_epochs_catch_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after the first of two jobs has written its checkpoint, and before the second has."""
+    images, _ = colour_images()
+    every_epoch = dataclasses.replace(QUICK, checkpoint_every=1)
+
+    def both(folder: Path, *, resume: bool = False) -> list[Outcome]:
+        jobs = [colour_job(folder / "a", 1), colour_job(folder / "b", 2)]
+        return train(images, jobs, tiny_recipe(epochs=4), every_epoch, resume=resume)
+
+    both(tmp_path / "whole")
+    save = training_run.save_checkpoint
+
+    def interrupted(folder: Path, step: Any, settings: Any, epochs_done: int) -> None:
+        if folder.name == "b" and epochs_done == 3:
+            raise KeyboardInterrupt
+        save(folder, step, settings, epochs_done)
+
+    monkeypatch.setattr(training_run, "save_checkpoint", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        both(tmp_path / "torn")
+    monkeypatch.undo()
+    kept = [read_tensors(tmp_path / "torn" / name / "checkpoint.safetensors")[1]["epochs_done"] for name in "ab"]
+    assert kept == [3, 2]
+    both(tmp_path / "torn", resume=True)
+    for name in "ab":
+        assert_same(tmp_path / "torn" / name, tmp_path / "whole" / name)
+        with (tmp_path / "torn" / name / "log.csv").open() as file:
+            assert [int(row["epoch"]) for row in csv.DictReader(file)] == list(range(4))
+
+
+def test_a_run_that_has_ended_keeps_its_records(tmp_path: Path) -> None:
+    images, _ = colour_images()
+    run(tmp_path, epochs=2)
+    before = json.loads((tmp_path / "run.json").read_text())
+    train(images, [colour_job(tmp_path)], tiny_recipe(epochs=2), QUICK, resume=True)
+    assert json.loads((tmp_path / "run.json").read_text()) == before
 
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:

@@ -122,20 +122,23 @@ class _Trainee:
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.csv: logs.CsvLog | None = None
         self.board: logs.TensorBoardLog | None = None
+        self.done = 0  # epochs
+        self.recorded: dict[str, Any] = {}  # results of a run that had ended before
 
-    def open(self, resume: bool) -> int:
-        """Make the folder ready and return the epochs already done."""
+    def open(self, resume: bool) -> None:
+        """Make the folder ready and find the epochs already done."""
         folder = self.job.folder
         if self.processes.first:
             folder.mkdir(parents=True, exist_ok=True)
         if not resume and (folder / run.CHECKPOINT).exists():
             raise ValueError(f"{folder} holds a checkpoint already: resume it, or choose another folder")
-        done = run.load_checkpoint(folder, self.step, self.settings) if resume else 0
+        self.done = done = run.load_checkpoint(folder, self.step, self.settings) if resume else 0
+        if done == self.recipe.epochs:
+            self.recorded = run.results_of(folder)
         if self.processes.first:
             run.write_json(folder / run.SETTINGS, self.settings.to_dict())
             self.csv = logs.CsvLog(folder / run.LOG, done)
             self.board = logs.TensorBoardLog(folder / run.BOARD, done) if self.runtime.tensorboard else None
-        return done
 
     @contextmanager
     def on_stream(self) -> Iterator[None]:
@@ -177,11 +180,12 @@ class _Trainee:
 
     def finish(self, seconds: float, rate: float) -> Outcome:
         """Put averaged weights in place, measure both accuracies in full precision, and save the network."""
-        step = self.step
+        step, recorded = self.step, self.recorded
         step.network.load_state_dict(step.final_tensors())
         validation, test = self.accuracy("validation"), self.accuracy("test")
         seconds = seconds if self.csv is None else self.csv.seconds  # those before a resume too
-        outcome = Outcome(self.job, step.network, step.device, step.execution, validation, test, seconds, rate)
+        rate, execution = recorded.get("images_per_second", rate), recorded.get("execution", step.execution)
+        outcome = Outcome(self.job, step.network, step.device, execution, validation, test, seconds, rate)
         if self.processes.first:
             run.save_weights(self.job.folder, step.network, self.settings)
             run.write_json(self.job.folder / run.SETTINGS, {**self.settings.to_dict(), "results": outcome.results()})
@@ -264,15 +268,13 @@ def train(
             for job in jobs
             for member in member_jobs(job, recipe)
         ]
-        done = [trainee.open(resume) for trainee in trainees]
-        left = [trainee for trainee, epochs in zip(trainees, done, strict=True) if epochs < recipe.epochs]
-        begun = sorted({epochs for epochs in done if epochs < recipe.epochs})
-        if len(begun) > 1:
-            raise ValueError(f"jobs trained together must have done equally many epochs, got {begun}")
-        for trainee in left:
-            execution = processes.execution(runtime.execution)
-            trainee.step.prepare(execution, runtime.compile_mode, compile_loss=runtime.compile_loss)
-        spent = _train(left, recipe, begun[0], show=runtime.progress and processes.first) if left else (0.0, 0.0)
+        for trainee in trainees:
+            trainee.open(resume)
+        for trainee in trainees:
+            if trainee.done < recipe.epochs:
+                execution = processes.execution(runtime.execution)
+                trainee.step.prepare(execution, runtime.compile_mode, compile_loss=runtime.compile_loss)
+        spent = _train(trainees, recipe, show=runtime.progress and processes.first)
         outcomes = [trainee.finish(*spent) for trainee in trainees]
         if recipe.members == 1:
             return outcomes
@@ -283,20 +285,24 @@ def train(
         ]
 
 
-def _train(trainees: list[_Trainee], recipe: Recipe, done: int, *, show: bool) -> tuple[float, float]:
-    """All epochs from ``done`` on; seconds, and images per second of the best epoch."""
-    steps = trainees[0].step.steps_per_epoch
+def _train(trainees: list[_Trainee], recipe: Recipe, *, show: bool) -> tuple[float, float]:
+    """All epochs that are left; seconds, and images per second of the best epoch.
+
+    A job that was ahead when the process was killed waits until the others have caught up.
+    """
+    steps, first = trainees[0].step.steps_per_epoch, min(trainee.done for trainee in trainees)
     device = trainees[0].step.device
     start, best = time.perf_counter(), 0.0
-    with logs.Bar(recipe.epochs * steps, done * steps, show=show) as bar:
-        for epoch in range(done, recipe.epochs):
+    with logs.Bar(recipe.epochs * steps, first * steps, show=show) as bar:
+        for epoch in range(first, recipe.epochs):
+            active = [trainee for trainee in trainees if trainee.done <= epoch]
             began = time.perf_counter()
-            _run_epoch(trainees, epoch, bar)
+            _run_epoch(active, epoch, bar)
             _wait(device)
             seconds = time.perf_counter() - began
-            rate = len(trainees) * steps * recipe.batch_size / seconds
+            rate = len(active) * steps * recipe.batch_size / seconds
             best = max(best, rate)
-            rows = [trainee.end_epoch(epoch, seconds, rate) for trainee in trainees]
+            rows = [trainee.end_epoch(epoch, seconds, rate) for trainee in active]
             bar.epoch(rows[0], recipe.epochs, last=epoch + 1 == recipe.epochs)
     return time.perf_counter() - start, best
 
