@@ -309,7 +309,7 @@ FILES = {
     "foreign.safetensors": (lambda path: save_file({"a": np.ones(2)}, path), "its header has no 'subspan' entry"),
     "future.safetensors": (
         lambda path: save_file({"a": np.ones(2)}, path, header(format=99)),
-        "has format 99; this version of Subspan reads up to 1",
+        "has format 99; this version of Subspan reads up to 2",
     ),
     "header.safetensors": (
         lambda path: save_file({"a": np.ones(2)}, path, {"subspan": "{"}),

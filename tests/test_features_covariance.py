@@ -1,9 +1,11 @@
 """The covariance of base training features: against numpy, on disk, and under a cosine head."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from subspan.features import FeatureFileError, FeatureSet, Precision
 from subspan.train.collect import within_class_covariance
@@ -45,6 +47,31 @@ def test_it_is_kept_on_disk(tmp_path: Path, precision: Precision, tolerance: flo
     read = FeatureSet.load(path).base_covariance
     assert read is not None
     np.testing.assert_allclose(read, covariance, rtol=tolerance, atol=tolerance * size)
+
+
+def test_half_of_it_is_written_and_the_whole_is_read(tmp_path: Path) -> None:
+    covariance = within_class_covariance(PARTS)
+    path = features(covariance).save(tmp_path / "f.safetensors", "int8")
+    stored = load_file(path)["base_covariance"]
+    assert stored.shape == (6 * 7 // 2,)
+    whole = FeatureSet.load(path).base_covariance
+    assert whole is not None
+    np.testing.assert_array_equal(whole, whole.T)
+    # A file of the first format has the matrix itself.
+    arrays = {**load_file(path), "base_covariance": whole / load_file(path)["base_covariance.scale"]}
+    arrays["base_covariance"] = arrays["base_covariance"].astype(np.float16)
+    header = {"format": 1, "head": "linear", "head_scale": 1.0, "meta": {}}
+    save_file(arrays, tmp_path / "old.safetensors", {"subspan": json.dumps(header)})
+    np.testing.assert_array_equal(FeatureSet.load(tmp_path / "old.safetensors").base_covariance, whole)
+
+
+def test_a_triangle_of_another_width_is_refused(tmp_path: Path) -> None:
+    path = features(np.eye(6)).save(tmp_path / "f.safetensors", "int8")
+    for count in (15, 20):  # the triangle of a smaller matrix, and of none
+        arrays = {**load_file(path), "base_covariance": np.ones(count, np.float16)}
+        save_file(arrays, path, {"subspan": json.dumps({"format": 2, "head": "linear", "head_scale": 1.0})})
+        with pytest.raises(FeatureFileError, match=r"'base_covariance' of .* has width"):
+            FeatureSet.load(path)
 
 
 def test_a_file_without_it_is_read_as_before(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ Arrays, rectangular or, for unequal counts per class, flat with a ``NAME_labels`
     novel_test     (C1, t, d)           or (N, d) with novel_test_labels
     novel_support  (C1, images, k, d)   k augmented copies of each image; or (N, k, d) with novel_support_labels
     base_memory    (C0, d)              one stored example per base class
-    base_covariance (d, d)              pooled within-class covariance of base training features, optional
+    base_covariance (d, d)              pooled within-class covariance of base training features, optional; or its upper
+                                        triangle, row by row
     base_names, novel_names, base_wnids, novel_wnids; embedding.NAME (C0 + C1, e), base classes first
 
 As safetensors (JSON header under the key ``subspan``) or npz, in float32, float16, or int8 with one scale per vector. A
@@ -18,6 +19,7 @@ base_covariance is that of the unit features.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -31,7 +33,7 @@ from safetensors.numpy import save_file
 
 from subspan.files import replacing
 
-FORMAT = 1
+FORMAT = 2  # since 2 a covariance in half precision is kept as its upper triangle
 Precision = Literal["float32", "float16", "int8"]
 REQUIRED = ("base_weight", "base_test", "novel_test", "novel_support")
 OPTIONAL = ("base_bias", "base_mean", "base_memory", "base_covariance")
@@ -185,7 +187,8 @@ class FeatureSet:
                 continue
             if name == "base_covariance" and precision != "float32":
                 scale = np.abs(array).max(initial=0) or 1.0  # its largest entry, as float16 is coarse near zero
-                arrays[name], arrays[name + SCALE] = (array / scale).astype(np.float16), np.array(scale, np.float32)
+                triangle = (array / scale)[np.triu_indices(self.width)]
+                arrays[name], arrays[name + SCALE] = triangle.astype(np.float16), np.array(scale, np.float32)
                 continue
             if name + LABELS not in type(self).__dataclass_fields__:
                 arrays[name] = np.asarray(array, np.float32)
@@ -279,8 +282,21 @@ def _decode(arrays: dict[str, Any]) -> dict[str, Any]:
     decoded = dict(arrays)
     for name in [name for name in arrays if name.endswith(SCALE)]:
         scale, target = decoded.pop(name), name.removesuffix(SCALE)
-        decoded[target] = arrays[target].astype(np.float32) * scale[..., None]
+        factor = scale.reshape(()) if scale.size == 1 else scale[..., None]  # one for all, or one per vector
+        decoded[target] = arrays[target].astype(np.float32) * factor
+    if np.ndim(triangle := decoded.get("base_covariance")) == 1:
+        decoded["base_covariance"] = _symmetric(triangle)
     return {name: a.astype(np.float32) if a.dtype == np.float16 else a for name, a in decoded.items()}
+
+
+def _symmetric(triangle: Array) -> Array:
+    """The matrix (d, d) of an upper triangle, row by row (d (d + 1) / 2,); whatever has another length stays."""
+    width = (math.isqrt(8 * len(triangle) + 1) - 1) // 2
+    if width * (width + 1) // 2 != len(triangle):
+        return triangle
+    whole = np.zeros((width, width), triangle.dtype)
+    whole[np.triu_indices(width)] = triangle
+    return whole + np.triu(whole, 1).T
 
 
 def _numbers(values: Any, what: str) -> Array:
