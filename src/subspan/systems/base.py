@@ -68,7 +68,7 @@ class TrainedSystem(System):
             warnings.warn(
                 f"{self.name}: its part was trained on features drawn from a file's statistics, not on real ones",
                 DrawnFeaturesWarning,
-                stacklevel=2,
+                stacklevel=1,  # one place, so that it is said once
             )
         return found
 
