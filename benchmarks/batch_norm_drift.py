@@ -17,7 +17,8 @@ Accuracy on all classes after sessions 1 to 8, the network left as it is, and wi
     subspace    58.7  54.8  46.2  42.0  38.3  36.4  34.6  32.7
                 58.6  55.2  46.9  43.3  38.6  37.6  35.2  33.8
 
-So the slip costs nothing: it gains up to a point, as much for one method as for the other.
+So on this split and short network the slip costs nothing: it gains 0.9 points on average with `finetune` (at most 1.4)
+and 0.6 with `subspace` (at most 1.3).
 """
 
 import argparse

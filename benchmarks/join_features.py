@@ -27,10 +27,12 @@ def joined(parts: list[FeatureSet], kept: int) -> FeatureSet:
     """One feature set out of several; ``kept`` features, or all where that is 0."""
     first = parts[0]
     for part in parts[1:]:
-        if any(not np.array_equal(getattr(part, name), getattr(first, name)) for name in SAME):
+        same_labels = all(np.array_equal(getattr(part, name), getattr(first, name)) for name in SAME)
+        if not same_labels or any(part.meta.get(key) != first.meta.get(key) for key in ("split_digest", "contents")):
             raise ValueError("the files are not of the same images in the same order")
-    if any(part.head != "cosine" or part.base_mean is None or part.base_covariance is None for part in parts):
-        raise ValueError("files to be joined need a cosine head, class means and the covariance")
+    needed = ("base_mean", "base_memory", "base_covariance")
+    if any(part.head != "cosine" or any(getattr(part, name) is None for name in needed) for part in parts):
+        raise ValueError(f"files to be joined need a cosine head and {', '.join(needed)}")
     arrays = {
         name: np.concatenate([_unit(getattr(part, name)) for part in parts], axis=-1) / np.sqrt(len(parts))
         for name in (*PER_IMAGE, "base_weight", "base_mean")

@@ -57,7 +57,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from subspan.backbones import pad_inputs, use_sums
 from subspan.train.device import find_device
-from subspan.train.recipe import Recipe, build_learner, build_network, find_recipe
+from subspan.train.recipe import Recipe, build_learner, build_network, find_recipe, member_recipe
 from subspan.train.source import ResidentImages
 from subspan.train.step import TrainStep
 from subspan.train.trainer import Runtime, chosen_convolutions
@@ -248,7 +248,7 @@ def main() -> None:
     given = parser.parse_args()
     device = find_device(given.device)
     recipe = dataclasses.replace(
-        find_recipe(given.recipe), batch_size=given.batch, width=given.width, precision=given.precision
+        member_recipe(find_recipe(given.recipe)), batch_size=given.batch, width=given.width, precision=given.precision
     )
     runtime = Runtime(execution=given.execution, compile_mode=given.compile_mode)
     pixels = np.random.default_rng(0).integers(0, 256, (given.images, 84, 84, 3), dtype=np.uint8)

@@ -1,10 +1,11 @@
 """Joined networks: what they are made of, and what cannot be joined."""
 
+import numpy as np
 import pytest
 import torch
 
 from subspan.backbones import Network, create_backbone, create_head, feature_dim
-from subspan.backbones.joined import JoinedBackbone, join_networks
+from subspan.backbones.joined import JoinedBackbone, join_networks, principal_directions
 
 
 def small(seed: int, head: str = "cosine", classes: int = 5) -> Network:
@@ -36,6 +37,17 @@ def test_a_map_shortens_features_and_rows_alike() -> None:
         torch.testing.assert_close(joined.features(images), whole.features(images) @ directions)
     torch.testing.assert_close(joined.head.weight, whole.head.weight @ directions)
     assert feature_dim(joined.backbone) == 6
+
+
+def test_directions_have_one_sign_and_descend() -> None:
+    features = torch.randn(200, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    features = features * torch.tensor([1.0, 5.0, 3.0, 0.1, 2.0]) - 2
+    moment = features.T @ features / len(features)
+    directions = principal_directions(moment, 3).double()
+    assert (directions.sum(0) >= 0).all()
+    held = (features @ directions).square().mean(0)
+    expected = np.linalg.eigvalsh(moment.numpy())[::-1][:3]
+    np.testing.assert_allclose(held.numpy(), expected, rtol=1e-6)
 
 
 def test_heads_of_several_kinds_are_refused() -> None:

@@ -167,6 +167,24 @@ def test_batch_statistics_by_sums_are_those_of_pytorch() -> None:
         torch.testing.assert_close(computed, expected, rtol=1e-9, atol=1e-9)
 
 
+def test_batch_statistics_by_sums_are_taken_in_training_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bool] = []
+    usual = nn.functional.batch_norm
+    monkeypatch.setattr(nn.functional, "batch_norm", lambda *given, **more: calls.append(True) or usual(*given, **more))
+    norm, values = BatchNorm(3), torch.randn(2, 3, 4, 4)
+    norm(values)
+    assert len(calls) == 1
+    use_sums(norm, True)
+    norm(values)
+    assert len(calls) == 1
+    norm.eval()(values)
+    assert len(calls) == 2
+    with pytest.raises(ValueError, match="expected 4D input"):
+        norm.train()(values[0])
+    with pytest.raises(ValueError, match=r"more than one value of each channel, got \(1, 3, 1, 1\)"):
+        norm(values[:1, :, :1, :1])
+
+
 def test_batch_statistics_by_sums_in_half_precision() -> None:
     norm, plain = BatchNorm(8), nn.BatchNorm2d(8)
     use_sums(norm, True)

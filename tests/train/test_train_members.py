@@ -13,7 +13,7 @@ from subspan.backbones.cut import cut
 from subspan.backbones.joined import JoinedBackbone
 from subspan.train.evaluate import normalised
 from subspan.train.extract import Extractor
-from subspan.train.recipe import Recipe, member_seed
+from subspan.train.recipe import Recipe, build_learner, member_seed
 from subspan.train.run import export_shards, load_run
 from subspan.train.trainer import Outcome, Runtime, train
 
@@ -27,7 +27,8 @@ def recipe(**changes: object) -> Recipe:
 
 def run(folder: Path, *, resume: bool = False, **changes: object) -> Outcome:
     images, _ = colour_images()
-    return train(images, [colour_job(folder)], recipe(**changes), QUICK, resume=resume)[0]
+    about = {"resumed": resume}
+    return train(images, [colour_job(folder)], recipe(**changes), QUICK, resume=resume, about=about)[0]
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -111,9 +112,10 @@ def test_a_stopped_run_goes_on_and_members_may_be_added_later(tmp_path: Path) ->
     run(tmp_path / "whole", members=3)
     run(tmp_path / "grown")
     before = weights(tmp_path / "grown" / "member-2")
-    stamp = (tmp_path / "grown" / "member-2" / "log.csv").read_text()
+    records = ("log.csv", "run.json")
+    kept = [(tmp_path / "grown" / "member-2" / name).read_text() for name in records]
     run(tmp_path / "grown", resume=True, members=3)
-    assert (tmp_path / "grown" / "member-2" / "log.csv").read_text() == stamp
+    assert [(tmp_path / "grown" / "member-2" / name).read_text() for name in records] == kept
     assert all(torch.equal(before[name], value) for name, value in weights(tmp_path / "grown" / "member-2").items())
     one, other = weights(tmp_path / "whole"), weights(tmp_path / "grown")
     assert one.keys() == other.keys()
@@ -123,6 +125,24 @@ def test_a_stopped_run_goes_on_and_members_may_be_added_later(tmp_path: Path) ->
     assert all(torch.equal(one[name], value) for name, value in weights(tmp_path / "grown").items())
     with pytest.raises(ValueError, match="holds a checkpoint already: resume it, or choose another folder"):
         run(tmp_path / "grown", members=3)
+
+
+def test_one_network_and_several_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    run(tmp_path / "one", members=1)
+    run(tmp_path / "two")
+    before = [weights(tmp_path / name) for name in ("one", "two")]
+    for resume in (False, True):
+        with pytest.raises(ValueError, match="holds a run of one network, asked for are 2: choose another folder"):
+            run(tmp_path / "one", resume=resume)
+        with pytest.raises(ValueError, match="holds a run of several networks, asked for are 1: choose another"):
+            run(tmp_path / "two", members=1, resume=resume)
+    for name, old in zip(("one", "two"), before, strict=True):
+        assert all(torch.equal(old[key], value) for key, value in weights(tmp_path / name).items())
+
+
+def test_members_are_not_trained_as_one() -> None:
+    with pytest.raises(ValueError, match="2 members are trained one by one"):
+        build_learner(recipe(), CLASSES, 0)
 
 
 def test_systems_that_move_the_network_say_that_they_need_a_single_one(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def test_paper_is_what_the_paper_says() -> None:
     assert dataclasses.replace(tiered, name="paper", epochs=100, cuts=(60, 80)) == paper
 
 
-def test_strong_is_the_measured_combination() -> None:
+def test_strong_is_what_the_documentation_says() -> None:
     strong = find_recipe("strong")
     assert (strong.weight_decay, strong.cutmix, strong.se, strong.epochs, strong.members) == (1e-3, 0.6, True, 60, 4)
     assert (strong.head, strong.head_scale, strong.schedule) == ("cosine", 16.0, "cosine")

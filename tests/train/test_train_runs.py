@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 import torch
 from colour_classes import colour_images, colour_job, tiny_recipe
+from safetensors.torch import load
 
+from subspan.backbones.blocks import BatchNorm
 from subspan.backbones.checkpoint import read_tensors
 from subspan.train import run as training_run
 from subspan.train.run import export_shards, load_run
@@ -36,7 +38,10 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def assert_same(first: Path, second: Path) -> None:
-    one, other = weights(first), weights(second)
+    assert_same_tensors(weights(first), weights(second))
+
+
+def assert_same_tensors(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
 
@@ -95,7 +100,9 @@ def test_streamed_images_give_the_same_weights(tmp_path: Path) -> None:
 
 def test_batch_statistics_may_come_from_sums(tmp_path: Path) -> None:
     by_sums = Runtime(device="cpu", tensorboard=False, progress=False, batch_sums=True)
-    assert run(tmp_path / "sums", by_sums, epochs=8, cuts=(6,), jitter=0.0).test >= 90
+    outcome = run(tmp_path / "sums", by_sums, epochs=8, cuts=(6,), jitter=0.0)
+    assert outcome.test >= 90
+    assert {part.by_sums for part in outcome.network.modules() if isinstance(part, BatchNorm)} == {True}
 
 
 def test_how_the_machine_is_used_does_not_change_what_is_learned(tmp_path: Path) -> None:
@@ -177,8 +184,18 @@ def test_a_run_that_has_ended_keeps_its_records(tmp_path: Path) -> None:
     images, _ = colour_images()
     run(tmp_path, epochs=2)
     before = json.loads((tmp_path / "run.json").read_text())
-    train(images, [colour_job(tmp_path)], tiny_recipe(epochs=2), QUICK, resume=True)
-    assert json.loads((tmp_path / "run.json").read_text()) == before
+    files = {name: (tmp_path / name).read_bytes() for name in ("run.json", "weights.safetensors", "log.csv")}
+
+    def again() -> Outcome:
+        job = colour_job(tmp_path)
+        return train(images, [job], tiny_recipe(epochs=2), QUICK, resume=True, about={"device": "another"})[0]
+
+    assert again().results() == before["results"]
+    assert all((tmp_path / name).read_bytes() == content for name, content in files.items())
+    (tmp_path / "weights.safetensors").unlink()  # as if killed between the last checkpoint and the end
+    found = again().results()
+    assert found == {**before["results"], "execution": None}
+    assert_same_tensors(load(files["weights.safetensors"]), weights(tmp_path))
 
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:

@@ -60,6 +60,10 @@ class BatchNorm(nn.BatchNorm2d):
         """(n, c, h, w) to the same shape."""
         if not (self.by_sums and self.training and self.track_running_stats):
             return super().forward(input)
+        self._check_input_dim(input)
+        count = input.numel() // input.shape[1]
+        if count < 2:
+            raise ValueError(f"batch statistics need more than one value of each channel, got {tuple(input.shape)}")
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
@@ -69,10 +73,9 @@ class BatchNorm(nn.BatchNorm2d):
             mean = values.mean((0, 2, 3))
             variance = (values.square().mean((0, 2, 3)) - mean.square()).clamp(min=0)
             with torch.no_grad():
-                count = input.numel() // input.shape[1]
                 self.num_batches_tracked.add_(1)
                 self.running_mean.lerp_(mean, self.momentum)
-                self.running_var.lerp_(variance * (count / max(count - 1, 1)), self.momentum)
+                self.running_var.lerp_(variance * (count / (count - 1)), self.momentum)
             scale = self.weight * torch.rsqrt(variance + self.eps)
             shift = self.bias - mean * scale
             return (values * scale[:, None, None] + shift[:, None, None]).to(input.dtype)

@@ -17,13 +17,13 @@ from subspan.backbones.network import Network, feature_dim
 
 
 class JoinedBackbone(nn.Module):
-    """Images (n, 3, h, w) to features (n, w): those of k members side by side (n, k d), times a map (k d, w).
+    """Images (n, 3, h, w) to features (n, m): those of k members side by side (n, k d), times a map (k d, m).
 
     With ``unit`` the features of each member have length 1 / sqrt(k), so that the cosine of two joined features is the
     mean of the members' cosines. Without a map the features side by side are the result.
     """
 
-    projection: Tensor | None  # (k d, w), orthonormal columns
+    projection: Tensor | None  # (k d, m), orthonormal columns
 
     def __init__(self, members: Sequence[nn.Module], projection: Tensor | None, *, unit: bool) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class JoinedBackbone(nn.Module):
         return torch.cat([normalize(part, dim=1) / math.sqrt(len(parts)) for part in parts] if self.unit else parts, 1)
 
     def forward(self, images: Tensor) -> Tensor:
-        """(n, 3, h, w) to (n, w)."""
+        """(n, 3, h, w) to (n, m)."""
         features = self.side_by_side(images)
         if self.projection is None:
             return features
@@ -47,7 +47,7 @@ class JoinedBackbone(nn.Module):
 
 
 def join_networks(networks: Sequence[Network], projection: Tensor | None = None) -> Network:
-    """One network with the mean of the members' cosines or logits; with a map, their best approximation in it.
+    """One network with the mean of the members' cosines or logits; with a map, cosines or logits of what it keeps.
 
     Members must have heads of one kind and size, linear or cosine. They stay what they are, and are shared.
     """
@@ -73,6 +73,10 @@ def join_networks(networks: Sequence[Network], projection: Tensor | None = None)
 
 
 def principal_directions(second_moment: Tensor, count: int) -> Tensor:
-    """The ``count`` directions (D, count) that hold most of features with second moment (D, D); the largest first."""
+    """The ``count`` directions (D, count) that hold most of features with second moment (D, D); the largest first.
+
+    A direction and its opposite hold as much: the one whose entries have a positive sum is taken, on every machine.
+    """
     _, vectors = torch.linalg.eigh(second_moment.double())
-    return vectors.flip(1)[:, :count].float().contiguous()
+    vectors = vectors.flip(1)[:, :count]
+    return (vectors * torch.where(vectors.sum(0) < 0, -1.0, 1.0)).float().contiguous()

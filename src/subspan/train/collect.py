@@ -15,7 +15,7 @@ IntArray = NDArray[np.int64]
 # Where the user says nothing and the split lists no support images: what the paper's protocol needs, and some more.
 _SUPPORT_IMAGES, _NOVEL_TEST, _BASE_TEST = 10, 25, 1000
 _EPISODE_SUPPORT_IMAGES = 60
-_COVARIANCE_BYTES = 1 << 20  # of float16 numbers: up to 724 features
+_COVARIANCE_BYTES = 1 << 20  # of one triangle in float16: up to 1023 features
 
 
 def _option(default: Any, text: str) -> Any:
@@ -101,7 +101,8 @@ def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Cont
     chosen = choose(images, split, contents)
     train = _per_class(extractor, chosen.base_train)
     by_class = [part.astype(np.float64) for part in train]
-    small = 2 * train[0].shape[1] ** 2 <= _COVARIANCE_BYTES
+    width = train[0].shape[1]
+    small = width * (width + 1) <= _COVARIANCE_BYTES
     wanted = small if contents.covariance is None else contents.covariance
     support = chosen.novel_support
     copies = extractor.copies(support.reshape(-1), contents.copies, chosen.copies_seed)

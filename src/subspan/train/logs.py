@@ -3,6 +3,7 @@
 import csv
 import time
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,6 +21,7 @@ class CsvLog:
     def __init__(self, path: Path, first_epoch: int) -> None:
         self._path = path
         self.seconds = 0.0  # of all epochs in the file
+        self.best_rate = 0.0  # images per second
         kept: list[dict[str, str]] = []
         if first_epoch > 0 and path.exists():
             with path.open(newline="") as file:
@@ -28,13 +30,18 @@ class CsvLog:
             writer = csv.DictWriter(file, COLUMNS)
             writer.writeheader()
             writer.writerows(kept)
-        self.seconds += sum(float(row["seconds"]) for row in kept)
+        for row in kept:
+            self._count(row)
 
     def write(self, row: dict[str, Any]) -> None:
         """Append one epoch."""
-        self.seconds += float(row["seconds"])
+        self._count(row)
         with self._path.open("a", newline="") as file:
             csv.DictWriter(file, COLUMNS).writerow(row)
+
+    def _count(self, row: Mapping[str, Any]) -> None:
+        self.seconds += float(row["seconds"])
+        self.best_rate = max(self.best_rate, float(row["images_per_second"]))
 
 
 class TensorBoardLog:

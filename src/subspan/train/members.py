@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from subspan.backbones.joined import JoinedBackbone, join_networks, principal_di
 from subspan.train.evaluate import batches, evaluation_mode, normalised
 from subspan.train.job import Job
 from subspan.train.recipe import Recipe, kept_directions, member_seed
+from subspan.train.run import CHECKPOINT
 
 
 def member_jobs(job: Job, recipe: Recipe) -> list[Job]:
@@ -20,9 +22,21 @@ def member_jobs(job: Job, recipe: Recipe) -> list[Job]:
     if recipe.members == 1:
         return [job]
     return [
-        dataclasses.replace(job, folder=job.folder / f"member-{i + 1}", seed=member_seed(job.seed, i))
+        dataclasses.replace(job, folder=_member_folder(job, i), seed=member_seed(job.seed, i))
         for i in range(recipe.members)
     ]
+
+
+def check_one_kind(job: Job, recipe: Recipe) -> None:
+    """Refuse to train several networks over a run of one, or one over a run of several."""
+    single, several = (job.folder / CHECKPOINT).exists(), _member_folder(job, 0).exists()
+    if (recipe.members > 1 and single) or (recipe.members == 1 and several):
+        there = "one network" if single else "several networks"
+        raise ValueError(f"{job.folder} holds a run of {there}, asked for are {recipe.members}: choose another folder")
+
+
+def _member_folder(job: Job, member: int) -> Path:
+    return job.folder / f"member-{member + 1}"
 
 
 def join_members(

@@ -237,6 +237,8 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
 
 def build_learner(recipe: Recipe, classes: int, seed: int) -> Network:
     """What a base session trains: one network, or member, with a head for turns where they are a loss."""
+    if recipe.members > 1:
+        raise ValueError(f"{recipe.members} members are trained one by one, each by the member_recipe")
     network = build_network(recipe, classes, seed)
     if recipe.turn_loss == 0:
         return network

@@ -16,7 +16,7 @@ from subspan.train import logs, run
 from subspan.train.distributed import Processes
 from subspan.train.evaluate import accuracy
 from subspan.train.job import Job
-from subspan.train.members import join_members, member_jobs
+from subspan.train.members import check_one_kind, join_members, member_jobs
 from subspan.train.recipe import Recipe, build_learner, member_recipe
 from subspan.train.source import Residence, ResidentImages, StreamedImages, place_images
 from subspan.train.step import Execution, TrainStep
@@ -28,7 +28,7 @@ _QUEUED_STEPS = 64  # the host runs at most twice this far ahead of the device
 
 @dataclass(frozen=True)
 class Runtime:
-    """How the machine is used; it changes speed, not what is learned."""
+    """How the machine is used; it changes speed and rounding, not what is learned."""
 
     device: str = field(default="auto", metadata={"help": "auto, cpu, cuda or cuda:N"})
     execution: Execution = field(default="auto", metadata={"help": "graph, compiled or eager; auto: graph on a GPU"})
@@ -53,11 +53,11 @@ class Outcome:
     job: Job
     network: Network
     device: torch.device
-    execution: Execution
+    execution: Execution | None  # None: not known, the run had ended before
     validation: float
     test: float
     seconds: float  # of all epochs, also those before a resume
-    images_per_second: float  # of the whole process, best epoch since then
+    images_per_second: float  # of the whole process, best epoch
 
     def results(self) -> dict[str, Any]:
         """For the records."""
@@ -68,6 +68,13 @@ class Outcome:
             "images_per_second": self.images_per_second,
             "execution": self.execution,
         }
+
+    @classmethod
+    def recorded(cls, job: Job, network: Network, device: torch.device, results: dict[str, Any]) -> "Outcome":
+        """The inverse of :meth:`results`."""
+        validation, test = (np.nan if results[part] is None else results[part] for part in get_args(Part))
+        speed = results["seconds"], results["images_per_second"]
+        return cls(job, network, device, results["execution"], validation, test, *speed)
 
 
 @contextmanager
@@ -133,9 +140,9 @@ class _Trainee:
         if not resume and (folder / run.CHECKPOINT).exists():
             raise ValueError(f"{folder} holds a checkpoint already: resume it, or choose another folder")
         self.done = done = run.load_checkpoint(folder, self.step, self.settings) if resume else 0
-        if done == self.recipe.epochs:
+        if done == self.recipe.epochs and (folder / run.WEIGHTS).exists():
             self.recorded = run.results_of(folder)
-        if self.processes.first:
+        if self.processes.first and not self.recorded:
             run.write_json(folder / run.SETTINGS, self.settings.to_dict())
             self.csv = logs.CsvLog(folder / run.LOG, done)
             self.board = logs.TensorBoardLog(folder / run.BOARD, done) if self.runtime.tensorboard else None
@@ -179,12 +186,18 @@ class _Trainee:
         return row
 
     def finish(self, seconds: float, rate: float) -> Outcome:
-        """Put averaged weights in place, measure both accuracies in full precision, and save the network."""
-        step, recorded = self.step, self.recorded
+        """Put averaged weights in place, measure both accuracies in full precision, and save the network.
+
+        A run that had ended before is left as it is.
+        """
+        step = self.step
         step.network.load_state_dict(step.final_tensors())
+        if self.recorded:
+            return Outcome.recorded(self.job, step.network, step.device, self.recorded)
         validation, test = self.accuracy("validation"), self.accuracy("test")
-        seconds = seconds if self.csv is None else self.csv.seconds  # those before a resume too
-        rate, execution = recorded.get("images_per_second", rate), recorded.get("execution", step.execution)
+        if self.csv is not None:  # it has the epochs before a resume too
+            seconds, rate = self.csv.seconds, self.csv.best_rate
+        execution = step.execution if self.done < self.recipe.epochs else None
         outcome = Outcome(self.job, step.network, step.device, execution, validation, test, seconds, rate)
         if self.processes.first:
             run.save_weights(self.job.folder, step.network, self.settings)
@@ -268,6 +281,8 @@ def train(
             for job in jobs
             for member in member_jobs(job, recipe)
         ]
+        for job in jobs:
+            check_one_kind(job, recipe)
         for trainee in trainees:
             trainee.open(resume)
         for trainee in trainees:
