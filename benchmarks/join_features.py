@@ -40,6 +40,7 @@ def joined(parts: list[FeatureSet], kept: int) -> FeatureSet:
     starts = np.cumsum([0, *(part.width for part in parts)])
     covariance = np.zeros((starts[-1], starts[-1]))
     for part, start, stop in zip(parts, starts, starts[1:], strict=False):
+        assert part.base_covariance is not None
         covariance[start:stop, start:stop] = part.base_covariance / len(parts)
     if kept:
         means = arrays["base_mean"]

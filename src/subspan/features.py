@@ -284,8 +284,9 @@ def _decode(arrays: dict[str, Any]) -> dict[str, Any]:
         scale, target = decoded.pop(name), name.removesuffix(SCALE)
         factor = scale.reshape(()) if scale.size == 1 else scale[..., None]  # one for all, or one per vector
         decoded[target] = arrays[target].astype(np.float32) * factor
-    if np.ndim(triangle := decoded.get("base_covariance")) == 1:
-        decoded["base_covariance"] = _symmetric(triangle)
+    covariance = decoded.get("base_covariance")
+    if covariance is not None and covariance.ndim == 1:
+        decoded["base_covariance"] = _symmetric(covariance)
     return {name: a.astype(np.float32) if a.dtype == np.float16 else a for name, a in decoded.items()}
 
 
