@@ -101,7 +101,9 @@ class Component:
     def dual(self, scalar_dual: Tensor, frame: Tensor, out: Tensor | None = None) -> Tensor:
         if self.gram is None:
             return torch.add(scalar_dual, frame, out=out)
-        return torch.baddbmm(scalar_dual, frame, self.gram, out=out)
+        if frame.is_cuda:
+            return torch.baddbmm(scalar_dual, frame, self.gram, out=out)
+        return torch.bmm(frame, self.gram, out=out).add_(scalar_dual)  # on a CPU the sum costs less apart
 
     def logits(self, dual: Tensor) -> Tensor:
         """The logits (E, rows, n) of a vector from its dual."""
