@@ -209,13 +209,14 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
         train(images, [colour_job(tmp_path, 9)], tiny_recipe(epochs=2), QUICK, resume=True)
 
 
-def test_a_trained_network_comes_back_whole_or_in_shards(tmp_path: Path) -> None:
-    outcome = run(tmp_path / "run", epochs=2)
+@pytest.mark.parametrize("changes", [{}, {"members": 3, "head": "cosine", "kept_features": 10}], ids=["one", "joined"])
+def test_a_trained_network_comes_back_whole_or_in_shards(tmp_path: Path, changes: dict[str, Any]) -> None:
+    outcome = run(tmp_path / "run", epochs=2, **changes)
     images = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     expected = outcome.network.eval()(images)
     network, settings = load_run(tmp_path / "run")
     torch.testing.assert_close(network(images), expected)
-    assert settings.recipe == tiny_recipe(epochs=2)
+    assert settings.recipe == tiny_recipe(epochs=2, **changes)
     export_shards(tmp_path / "run", tmp_path / "shards", "run")
     torch.testing.assert_close(load_run(tmp_path / "shards")[0](images), expected, rtol=0.02, atol=0.02)
     with pytest.raises(FileNotFoundError, match="no trained weights at"):

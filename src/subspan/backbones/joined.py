@@ -35,7 +35,7 @@ class JoinedBackbone(nn.Module):
     def side_by_side(self, images: Tensor) -> Tensor:
         """(n, 3, h, w) to (n, k d)."""
         parts = [member(images).float() for member in self.members]
-        return torch.cat([normalize(part, dim=1) / math.sqrt(len(parts)) for part in parts] if self.unit else parts, 1)
+        return _equal_parts(parts) if self.unit else torch.cat(parts, dim=1)
 
     def forward(self, images: Tensor) -> Tensor:
         """(n, 3, h, w) to (n, m)."""
@@ -57,11 +57,9 @@ def join_networks(networks: Sequence[Network], projection: Tensor | None = None)
         raise ValueError(f"networks are joined by heads that are all linear or all cosine; got {kinds}")
     unit = isinstance(first, CosineHead)
     backbone = JoinedBackbone([network.backbone for network in networks], projection, unit=unit)
-    count = len(networks)
     with torch.no_grad():
         weights = [network.head.weight for network in networks]
-        parts = [normalize(weight, dim=1) / math.sqrt(count) if unit else weight / count for weight in weights]
-        rows = torch.cat(parts, dim=1)
+        rows = _equal_parts(weights) if unit else torch.cat(weights, dim=1) / len(weights)
         rows = rows if projection is None else rows @ projection
         head = create_head(first.kind, rows.shape[1], rows.shape[0], bias=first.bias is not None).to(rows)
         head.weight.copy_(rows)
@@ -70,6 +68,11 @@ def join_networks(networks: Sequence[Network], projection: Tensor | None = None)
             if own:
                 getattr(head, name).copy_(torch.stack(list(own)).mean(0))
     return Network(backbone, head)
+
+
+def _equal_parts(parts: Sequence[Tensor]) -> Tensor:
+    """k arrays (n, d) side by side (n, k d), every vector of each scaled to the length 1 / sqrt(k)."""
+    return torch.cat([normalize(part, dim=1) / math.sqrt(len(parts)) for part in parts], dim=1)
 
 
 def principal_directions(second_moment: Tensor, count: int) -> Tensor:

@@ -297,7 +297,7 @@ def _tell(outcome: Outcome) -> None:
     shown = ", ".join(f"{what} {value:.2f} %" for what, value in accuracies.items() if value == value)
     Console().print(
         f"{outcome.job.name}: {shown}; {outcome.seconds:.1f} s, {outcome.images_per_second:,.0f} images/s "
-        f"({outcome.execution}); {outcome.job.folder}",
+        f"({outcome.execution or 'trained before'}); {outcome.job.folder}",
         highlight=False,
         soft_wrap=True,
     )

@@ -232,7 +232,12 @@ def _accuracy(
 
 
 def _join(
-    job: Job, recipe: Recipe, members: Sequence[Outcome], images: NDArray[np.uint8] | Tensor, trainee: _Trainee
+    job: Job,
+    recipe: Recipe,
+    members: Sequence[Outcome],
+    images: NDArray[np.uint8] | Tensor,
+    processes: Processes,
+    about: dict[str, Any],
 ) -> Outcome:
     """Join the members of a job into the network of its run, measure and save it."""
     networks, device = [member.network for member in members], members[0].device
@@ -240,8 +245,8 @@ def _join(
     validation, test = (_accuracy(network, images, job, part, recipe, device) for part in get_args(Part))
     last = members[-1]  # side by side all take the same time; those added later have theirs in their own records
     outcome = Outcome(job, network, device, last.execution, validation, test, last.seconds, last.images_per_second)
-    if trainee.processes.first:
-        settings = run.RunSettings(recipe, job.classes, job.seed, job.name, job.split_digest, trainee.settings.about)
+    if processes.first:
+        settings = run.RunSettings(recipe, job.classes, job.seed, job.name, job.split_digest, about)
         run.save_weights(job.folder, network, settings)
         results = {**outcome.results(), "members": [member.results() for member in members]}
         run.write_json(job.folder / run.SETTINGS, {**settings.to_dict(), "results": results})
@@ -293,10 +298,10 @@ def train(
         outcomes = [trainee.finish(*spent) for trainee in trainees]
         if recipe.members == 1:
             return outcomes
-        groups = zip(*[iter(outcomes)] * recipe.members, strict=True)
+        shown, count = images if store is None else store, recipe.members
         return [
-            _join(job, recipe, group, images if store is None else store, trainees[0])
-            for job, group in zip(jobs, groups, strict=True)
+            _join(job, recipe, outcomes[i * count : (i + 1) * count], shown, processes, about)
+            for i, job in enumerate(jobs)
         ]
 
 
