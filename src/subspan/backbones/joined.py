@@ -58,7 +58,7 @@ def join_networks(networks: Sequence[Network], projection: Tensor | None = None)
     unit = isinstance(first, CosineHead)
     backbone = JoinedBackbone([network.backbone for network in networks], projection, unit=unit)
     with torch.no_grad():
-        weights = [network.head.weight for network in networks]
+        weights: list[Tensor] = [network.head.weight for network in networks]
         rows = _equal_parts(weights) if unit else torch.cat(weights, dim=1) / len(weights)
         rows = rows if projection is None else rows @ projection
         head = create_head(first.kind, rows.shape[1], rows.shape[0], bias=first.bias is not None).to(rows)
