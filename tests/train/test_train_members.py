@@ -136,5 +136,5 @@ def test_members_are_not_trained_as_one() -> None:
 
 def test_systems_that_move_the_network_say_that_they_need_a_single_one(tmp_path: Path) -> None:
     outcome = run(tmp_path)
-    with pytest.raises(ValueError, match="are cut, got a JoinedBackbone"):
+    with pytest.raises(ValueError, match="several networks joined are not cut; take one of them: RUN/member-1"):
         cut(outcome.network.backbone, "stage")

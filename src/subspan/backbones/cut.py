@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from subspan.backbones.drop import Clock
 from subspan.backbones.he import HeResNet
+from subspan.backbones.joined import JoinedBackbone
 from subspan.backbones.tian import TianResNet
 
 Where = Literal["stage", "unit"]
@@ -45,6 +46,8 @@ def cut(backbone: nn.Module, where: Where) -> tuple[Trunk, Tail]:
     """Both parts of a residual network, with its own weights: the tail is its last stage, or only its last unit."""
     if where not in get_args(Where):
         raise ValueError(f"a network is cut before its last {' or '.join(get_args(Where))}, got {where!r}")
+    if isinstance(backbone, JoinedBackbone):
+        raise ValueError("several networks joined are not cut; take one of them: RUN/member-1 in place of RUN")
     if not isinstance(backbone, TianResNet | HeResNet):
         raise ValueError(
             f"only the residual networks of Tian et al. and of He et al. are cut, got a {type(backbone).__name__}"
