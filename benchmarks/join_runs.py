@@ -1,0 +1,75 @@
+"""Trained networks of one split, joined after the fact, and their feature file: members need not share a recipe.
+
+    python benchmarks/join_runs.py --runs A B C --data DIR --out joined.safetensors
+    subspan bench joined.safetensors --no-memory --draws 5
+
+`subspan train --members` trains networks of one recipe and joins them the same way; this is for finding out which
+networks are worth joining. With feature files alone, join_features.py comes close.
+
+Figures are in base_sessions.md.
+"""
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+import torch
+
+from subspan.data import parse_split, read_images
+from subspan.train.collect import Contents, collect
+from subspan.train.device import find_device
+from subspan.train.evaluate import accuracy
+from subspan.train.extract import Extractor, Viewing
+from subspan.train.members import join_members
+from subspan.train.pack import feature_set
+from subspan.train.run import load_run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, nargs="+", required=True, help="folders of trained networks")
+    parser.add_argument("--data", type=Path, required=True, help="the images")
+    parser.add_argument("--kept-features", type=int, default=640, help="as for subspan train")
+    parser.add_argument("--flip-average", action="store_true", help="average with the mirrored image")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    device = find_device(given.device)
+    networks, settings = zip(*(load_run(path) for path in given.runs), strict=True)
+    first = settings[0]
+    if {(one.split_digest, one.recipe.mean, one.recipe.std) for one in settings} != {
+        (first.split_digest, first.recipe.mean, first.recipe.std)
+    }:
+        raise ValueError("the runs are not of the same split, or see its images differently")
+    recipe = dataclasses.replace(first.recipe, name="joined", members=len(networks), kept_features=given.kept_features)
+    images = read_images(given.data, size=recipe.crop_size)
+    split = parse_split(first.split, None).make(images)
+    networks = [one.to(device, memory_format=torch.channels_last) for one in networks]
+    joined = join_members(networks, recipe, images.images, split.training_images, device)
+    extractor = Extractor(
+        joined, recipe, images.images, device=device, viewing=Viewing(flip_average=given.flip_average)
+    )
+    contents = Contents(covariance=True)
+    collected = collect(extractor, images, split, contents)
+    about = dataclasses.replace(first, recipe=recipe)
+    whole = feature_set(collected, joined, images, split, about, contents, {**extractor.about})
+    whole.save(given.out, precision="int8")
+    print(f"{given.out}: {whole.width} features, session 0 at {whole.meta['session0_test']:.2f} % of test images")
+    if len(split.base_validation):
+        labels = torch.full((len(images.class_names),), -1)
+        labels[list(split.base_classes)] = torch.arange(len(split.base_classes))
+        right = accuracy(
+            joined,
+            images.images,
+            split.base_validation,
+            labels.numpy()[images.labels[split.base_validation]],
+            mean=recipe.mean,
+            std=recipe.std,
+            classes=len(split.base_classes),
+            device=device,
+        )
+        print(f"validation {right:.2f} %")
+
+
+if __name__ == "__main__":
+    main()
