@@ -1,7 +1,7 @@
 """Stored results: what is read is what was measured, and damage is told in one sentence."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +46,11 @@ def test_what_is_read_is_what_was_measured(tmp_path: Path, which: int) -> None:
             assert before == after, name
     assert (read.system, read.marks, read.split, read.minutes) == ("topic", "R", "random:1", 1.5)
     assert read.protocol_name == ("multi-session", "single-session")[which]
+
+
+def test_minutes_are_those_before_the_sessions_whose_seconds_the_result_has() -> None:
+    kept = stored(measured()[0])
+    assert replace(kept, about={**kept.about, "seconds_before_sessions": 30.0}).minutes == 0.5
 
 
 def test_tables_read_a_stored_result_like_any_other(tmp_path: Path) -> None:

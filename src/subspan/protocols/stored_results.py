@@ -49,8 +49,8 @@ class StoredResult:
 
     @property
     def minutes(self) -> float:
-        """Of the device that made it, training and sessions."""
-        return float(self.about.get("seconds", 0.0)) / 60
+        """Of the device that made it, all that came before the sessions or episodes, whose seconds the result has."""
+        return float(self.about.get("seconds_before_sessions", self.about.get("seconds", 0.0))) / 60
 
     def save(self, path: str | Path) -> Path:
         """Write it as JSON, in one step."""
