@@ -18,6 +18,10 @@ from subspan.protocols.episodes import Episodes
 from subspan.protocols.single_session import SingleSession
 from subspan.protocols.stored_results import StoredResult
 from subspan.solve import sgd
+from subspan.systems.lwof import Lwof
+from subspan.systems.trained_part import TrainedPart, signature_of
+from subspan.systems.training_features import TrainingFeatures
+from subspan.systems.training_run import TrainingRun
 
 NOVEL = 8
 PROTOCOL = SingleSession(ways=3, base_queries=6, novel_queries=6, count=30)
@@ -64,7 +68,7 @@ def test_both_halves_in_every_form(reproduce, tmp_path):
     status, output, _ = reproduce("--features", tmp_path, *options)
     assert status == 0
     assert "A model that is always wrong has the best Delta, 0" in " ".join(output.split())
-    names = [f"single-session-{half}{what}" for half in ("mini", "tiered") for what in ("", "-settings")]
+    names = [f"single-session-{half}{what}" for half in ("mini", "tiered") for what in ("", "-costs", "-settings")]
     assert all((out / f"{name}.{ending}").stat().st_size > 0 for name in names for ending in ("csv", "md", "tex"))
     page = (out / "report.html").read_text()
     assert all(f'<h2 id="{name}">' in page for name in names)
@@ -92,6 +96,41 @@ def test_both_halves_in_every_form(reproduce, tmp_path):
             assert ours["accuracy_5_shot"] == pytest.approx((ours["base_5_shot"] + ours["novel_5_shot"]) / 2)
             gap = (ours["base_alone_5_shot"] + ours["novel_alone_5_shot"]) / 2
             assert ours["delta_5_shot"] == pytest.approx(ours["accuracy_5_shot"] - gap)
+
+
+def write_lwof(features, shots, path, **about):
+    """A part of LwoF for these features, trained for one step only."""
+    system, found = Lwof(shots=shots), TrainingFeatures.drawn(features, 20, seed=0)
+    tensors = system.train_part(found, TrainingRun(dataclasses.replace(system.training, steps=1)))
+    signature = tuple(signature_of(found.base.rows).tolist())
+    TrainedPart("lwof", system.part_options(), tensors, found.width, signature, "drawn", about).save(path)
+
+
+def test_costs_are_those_of_parts_and_stored_results(reproduce, tmp_path):
+    features, parts = FeatureSet.load(write_half(tmp_path, "ravi")), tmp_path / "parts"
+    write_lwof(features, 1, parts / "1.safetensors", seconds=45.0, device="a GPU")
+    write_lwof(features, 5, parts / "5.safetensors", seconds=90.0, device="a GPU")
+    episodes = PROTOCOL.draw(features)
+    kept = dataclasses.replace(PROTOCOL.run(features, create_method("ncm"), episodes=episodes), seconds=7.5)
+    about = {"seconds": 127.5, "seconds_before_sessions": 120.0, "device": "another GPU"}
+    StoredResult("xtarnet", "C", kept, "ravi", "digest", episodes.items, about).save(parts / "x.json")
+    settings = tuple(Setting("imprint", "Imprinting", shots) for shots in (1, 5))
+    config = Config("single-session", settings).save(tmp_path / "c.json")
+    out, options = tmp_path / "out", ("--systems", "lwof,xtarnet", "--parts", parts, "--config", config)
+    status, _, error = reproduce("--features", tmp_path, *options, "--report", out, "--markdown", out / "R.md")
+    assert status == 0, error
+    costs = rows_of(out / "single-session-mini-costs.csv")
+    keys = [f"training_minutes_{shots}_shot" for shots in (1, 5)]
+    assert {name: (line["part trained on"], *(line[key] for key in keys)) for (name, _), line in costs.items()} == {
+        "Imprinting": ("", "0.0", "0.0"),
+        "LwoF": ("drawn features on a GPU", "0.75", "1.5"),
+        "XtarNet": ("real images on another GPU", "", "2.0"),
+    }
+    assert costs["XtarNet", "ours, stored"]["seconds_5_shot"] == "7.5"
+    assert all(float(costs["LwoF", "ours"][f"seconds_{shots}_shot"]) > 0 for shots in (1, 5))
+    document = (out / "R.md").read_text()
+    assert "## Cost, miniImageNet" in document
+    assert "| XtarNet | ours, stored | real images on another GPU |" in document
 
 
 def test_ours_are_what_the_protocol_gives_and_bold_is_what_the_test_leaves(reproduce, tmp_path):
@@ -136,13 +175,13 @@ def test_settings_say_where_they_come_from(reproduce, tmp_path):
 def test_stored_episodes_give_the_very_same_table(reproduce, tmp_path):
     write_half(tmp_path, "ravi")
     stored = tmp_path / "episodes.safetensors"
-    status, first, _ = reproduce("--features", tmp_path, "--seed", 3, "--episodes-out", stored)
-    assert status == 0
+    assert reproduce("--features", tmp_path, "--seed", 3, "--episodes-out", stored, "--report", tmp_path / "1")[0] == 0
     assert len(Episodes.load(stored)) == 30
-    _, again, _ = reproduce("--features", tmp_path, "--episodes", stored)
-    _, other, _ = reproduce("--features", tmp_path)
-    assert "ours" in again
-    assert first.removeprefix(f"Episodes: {stored}\n") == again != other
+    reproduce("--features", tmp_path, "--episodes", stored, "--report", tmp_path / "2")
+    reproduce("--features", tmp_path, "--report", tmp_path / "3")
+    first, again, other = (rows_of(tmp_path / name / "single-session-mini.csv") for name in "123")
+    assert ("Subspace", "ours") in again
+    assert first == again != other
 
 
 def test_the_packaged_settings_are_those_of_the_paper():

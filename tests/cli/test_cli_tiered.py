@@ -97,5 +97,5 @@ def test_from_images_to_the_table(subspan, tiered, tmp_path, monkeypatch):
     assert "Single session, tieredImageNet" in output
     assert "73.51±0.33" in output, "the published half stands beside ours"
     lines = [line for line in output.splitlines() if " ours  " in line]
-    assert len(lines) == 2 * 7, "seven methods, two numbers of shots"
+    assert len(lines) == 3 * 7, "seven methods, two numbers of shots, then what each cost"
     assert "Settings, tieredImageNet" in output

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from subspan.report.costs import TrainingCost
 from subspan.report.published import PublishedRow, published
 from subspan.report.systems import SystemRun, cost_picture, systems_table
 
@@ -53,7 +54,7 @@ def test_a_published_row_with_memory_stands_above_ours_with_memory_only(run):
 
 
 def test_costs_are_those_of_one_split(run):
-    trained = run("teen", 50.0, minutes=4.0, trained_on="drawn features on cpu", stored=True)
+    trained = run("teen", 50.0, training=TrainingCost(4.0, "drawn features on cpu"), stored=True)
     made = systems_table([trained], [], published(), fixed=False, recipe="paper", notes=())
     assert cell(made, ("teen", "-M", "ours, stored"), "training_minutes").value == 4
     assert cell(made, ("teen", "-M", "ours, stored"), "seconds").value == pytest.approx(1.25 / 2)  # two splits
@@ -62,7 +63,9 @@ def test_costs_are_those_of_one_split(run):
 
 
 def test_the_picture_names_cost_and_accuracy(run):
-    picture = cost_picture([run("teen", 50.0, minutes=1.0), run("ncm", 60.0), run("ncm", 99.0, memory=True)])
+    picture = cost_picture(
+        [run("teen", 50.0, training=TrainingCost(1.0)), run("ncm", 60.0), run("ncm", 99.0, memory=True)]
+    )
     assert picture.caption.endswith("Highest: ncm.")
     assert "teen 50.0 % in 60.6 s; ncm 60.0 % in 0.625 s" in picture.alt
     assert picture.png.startswith(b"\x89PNG")

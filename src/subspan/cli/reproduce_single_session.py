@@ -21,6 +21,7 @@ from subspan.cli.reproduce_systems import (
     SystemsOption,
     chosen_systems,
     episode_settings,
+    part_of,
     stored_episodes,
 )
 from subspan.features import FeatureFileError, FeatureSet
@@ -29,15 +30,15 @@ from subspan.protocols.config import Config, Setting
 from subspan.protocols.episodes import Episodes
 from subspan.protocols.fan_out import Placement
 from subspan.protocols.inputs import ProtocolError
-from subspan.protocols.results import EpisodeResult
 from subspan.protocols.single_session import SingleSession
 from subspan.protocols.single_session_runs import Cell, run_cells
+from subspan.report.costs import TrainingCost
 from subspan.report.figures import ReportFigure, weight_space_picture
 from subspan.report.html import write_page
 from subspan.report.published import published
 from subspan.report.render import to_console
 from subspan.report.reproduction_document import SINGLE_SESSION, to_document
-from subspan.report.single_session import DATA, DELTA_CAVEAT, episodes_table, settings_table
+from subspan.report.single_session import DATA, DELTA_CAVEAT, EpisodeRun, costs_table, episodes_table, settings_table
 
 NAME = "single-session"
 PROTOCOL = SingleSession()
@@ -129,7 +130,8 @@ def single_session(
         runs = _run(protocol, loaded, [*settings.settings, *beside], drawn, place, console)
         missing += [f"{DATA[half.data]}: {sentence}" for sentence in (*left_out, *absent)]
         tables += [
-            episodes_table(half.data, runs, published(), notes_on(loaded, recipe, count), stored),
+            episodes_table(half.data, [*runs, *stored], published(), notes_on(loaded, recipe, count)),
+            costs_table(half.data, [*runs, *stored]),
             settings_table(half.data, settings.settings, str(settings.about.get("chosen", "chosen by the user"))),
         ]
         figures += _pictures(runs, half) if report is not None else []
@@ -226,7 +228,7 @@ def _run(
     episodes: Episodes,
     place: Placement,
     console: Console,
-) -> list[tuple[Setting, EpisodeResult]]:
+) -> list[EpisodeRun]:
     cells = [Cell(one.create(), one.shots or protocol.shots, one.embeddings) for one in settings]
     with session_progress(console) as bar:
         task = bar.add_task("episodes", total=len(cells) * len(episodes))
@@ -239,15 +241,16 @@ def _run(
             episodes=episodes,
             on_episodes=lambda done: bar.advance(task, done),
         )
-    return list(zip(settings, results, strict=True))
+    trainings = [TrainingCost.of_parts([part_of(cell.method, features)]) for cell in cells]
+    return [EpisodeRun(*one) for one in zip(settings, results, trainings, strict=True)]
 
 
-def _pictures(runs: Sequence[tuple[Setting, EpisodeResult]], half: Half) -> list[ReportFigure]:
+def _pictures(runs: Sequence[EpisodeRun], half: Half) -> list[ReportFigure]:
     """The weight space of the first episode with moving and with fixed targets."""
-    shots = max(result.shots for _, result in runs)
+    shots = max(run.result.shots for run in runs)
     pictures = [
-        weight_space_picture(f"{setting.name}, {DATA[half.data]}, {shots}-shot, first episode", result.weight_space)
-        for setting, result in runs
-        if setting.name in PICTURED and result.shots == shots and result.weight_space is not None
+        weight_space_picture(f"{run.setting.name}, {DATA[half.data]}, {shots}-shot, first episode", space)
+        for run in runs
+        if run.setting.name in PICTURED and run.result.shots == shots and (space := run.result.weight_space) is not None
     ]
     return [dataclasses.replace(one, name=f"{half.config}-{one.name}") for one in pictures]

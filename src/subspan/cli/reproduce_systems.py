@@ -14,7 +14,7 @@ from rich.console import Console
 from subspan.cli.bench import session_progress
 from subspan.cli.inputs import find_embeddings, usual_embeddings
 from subspan.features import FeatureSet
-from subspan.methods import BaseSession
+from subspan.methods import BaseSession, Method
 from subspan.methods.registry import create_method, method_class, method_options
 from subspan.protocols.config import Setting
 from subspan.protocols.episodes import Episodes
@@ -24,9 +24,11 @@ from subspan.protocols.multi_session import MultiSession
 from subspan.protocols.multi_session_runs import Job, Split, merge, run_jobs
 from subspan.protocols.results import EpisodeResult, MethodResult
 from subspan.protocols.stored_results import StoredResult, stored_results
+from subspan.report.costs import TrainingCost
 from subspan.report.figures import ReportFigure
 from subspan.report.html import ReportTable
 from subspan.report.published import published
+from subspan.report.single_session import EpisodeRun
 from subspan.report.systems import SystemRun, cost_picture, systems_table
 from subspan.systems import System, list_network_systems, list_systems
 from subspan.systems.base import DrawnFeaturesWarning, TrainedSystem
@@ -109,16 +111,20 @@ def episode_settings(
 
 def stored_episodes(
     names: Sequence[str], parts: Path, episodes: Episodes, shots: Sequence[int]
-) -> tuple[list[tuple[Setting, EpisodeResult]], list[str]]:
+) -> tuple[list[EpisodeRun], list[str]]:
     """Stored results of systems that move the network on these episodes, and a sentence for each that is absent."""
     found, left_out = [], []
     wanted = [name for name in names if moves_the_network(name, "single-session")]
     for name, number in ((name, number) for name in wanted for number in shots):
         kept = stored_results(parts, episodes.first_shots(number).protocol)
-        fitting = [one.result for one in kept if (one.system, one.items) == (name, episodes.items)]
-        results = [one for one in fitting if isinstance(one, EpisodeResult) and one.shots == number]
-        found += [(Setting(name, _model(name), number), one) for one in results]
-        if not results:
+        fitting = [one for one in kept if (one.system, one.items) == (name, episodes.items)]
+        runs = [
+            EpisodeRun(Setting(name, _model(name), number), one.result, TrainingCost.of_stored([one]), stored=True)
+            for one in fitting
+            if isinstance(one.result, EpisodeResult) and one.result.shots == number
+        ]
+        found += runs
+        if not runs:
             left_out.append(f"System {name}, {number}-shot: no stored result on these episodes.")
     return found, left_out
 
@@ -158,14 +164,14 @@ def create_system(name: str, parts: Path, shots: int | None = None) -> System:
     return system
 
 
-def part_of(system: System, features: FeatureSet) -> TrainedPart | None:
-    """The trained part of a system for a feature file; None for a system without."""
-    if not isinstance(system, TrainedSystem):
+def part_of(method: Method, features: FeatureSet) -> TrainedPart | None:
+    """The trained part of a system for a feature file; None for a method or a system without."""
+    if not isinstance(method, TrainedSystem):
         return None
     rows = torch.tensor(features.for_linear_scores().base_weight, dtype=torch.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DrawnFeaturesWarning)  # tables say so by themselves
-        return system.part(BaseSession(rows))
+        return method.part(BaseSession(rows))
 
 
 def lacking(system: System, split: Split) -> str:
@@ -195,14 +201,9 @@ def stored_runs(
     runs = []
     for (name, _), results in found.items():
         merged = merge([one.result for one in results.values() if isinstance(one.result, MethodResult)])
-        devices = sorted({str(one.about.get("device")) for one in results.values()})
-        minutes = sum(one.minutes for one in results.values()) / len(results)
         marks = next(iter(results.values())).marks
-        runs.append(
-            SystemRun(
-                name, replace(merged, method=name), marks, minutes, f"real images on {' and '.join(devices)}", True
-            )
-        )
+        training = TrainingCost.of_stored(list(results.values()))
+        runs.append(SystemRun(name, replace(merged, method=name), marks, training, stored=True))
     left_out = []
     for name in wanted:
         have = {split for (system, _), results in found.items() if system == name for split in results}
@@ -237,24 +238,6 @@ def run_systems(
     runs = []
     for name, job, result in zip(named, jobs, results, strict=True):
         assert isinstance(job.method, System)
-        found = [part_of(job.method, pairs[number][0]) for number in job.splits]
-        runs.append(
-            SystemRun(
-                name,
-                replace(result, method=name),
-                job.method.marks,
-                minutes=sum(_seconds(part) for part in found) / len(found) / 60,
-                trained_on=_trained_on(found),
-            )
-        )
+        training = TrainingCost.of_parts([part_of(job.method, pairs[number][0]) for number in job.splits])
+        runs.append(SystemRun(name, replace(result, method=name), job.method.marks, training))
     return runs, left_out
-
-
-def _seconds(part: TrainedPart | None) -> float:
-    return 0.0 if part is None else float(part.about.get("seconds", 0.0))
-
-
-def _trained_on(parts: Sequence[TrainedPart | None]) -> str:
-    """Where the parts come from, in words; empty without parts."""
-    said = {f"{part.source} features on {part.about.get('device', 'an unknown device')}" for part in parts if part}
-    return " and ".join(sorted(said))

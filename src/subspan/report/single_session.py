@@ -1,7 +1,7 @@
-"""The paper's single-session table, made anew: published beside ours, and the settings that ours were run with."""
+"""The paper's single-session table, made anew: published beside ours, what ours cost and what they were run with."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from subspan.metrics import interval_half_width
 from subspan.protocols.config import Setting
 from subspan.protocols.results import EpisodeResult
+from subspan.report.costs import TrainingCost, cost_cells, cost_columns
 from subspan.report.html import ReportTable
 from subspan.report.published import Published, PublishedCell, PublishedEpisodes
 from subspan.report.reproduction import OURS, PUBLISHED, QUOTED, STORED
@@ -29,6 +30,21 @@ DELTA_CAVEAT = (
     "Delta: mean over base and novel queries of their accuracy among all classes minus their accuracy among the half's "
     "own classes. A model that is always wrong has the best Delta, 0: read it beside the accuracy only."
 )
+
+
+@dataclass(frozen=True)
+class EpisodeRun:
+    """One method or system with one number of shots."""
+
+    setting: Setting
+    result: EpisodeResult
+    training: TrainingCost = field(default_factory=TrainingCost)  # of its own part
+    stored: bool = False  # read from a file, not run now
+
+    @property
+    def row(self) -> str:
+        """What tables call its row."""
+        return STORED if self.stored else OURS
 
 
 @dataclass(frozen=True)
@@ -53,18 +69,15 @@ MEASURES = (
 
 def episodes_table(
     data: str,
-    runs: Sequence[tuple[Setting, EpisodeResult]],
+    runs: Sequence[EpisodeRun],
     published: Published,
     notes: Sequence[str] = (),
-    stored: Sequence[tuple[Setting, EpisodeResult]] = (),
 ) -> ReportTable:
     """One half of the table: quoted systems, then published and ours for each method, 1-shot and 5-shot.
 
-    ``stored`` are results that were not run now, on the same episodes; they take part in the tests and say so.
+    Stored results were not run now, on the same episodes; they take part in the tests and say so.
     """
-    kept = {setting.name for setting, _ in stored}
-    runs = [*runs, *stored]
-    shots = sorted({result.shots for _, result in runs})
+    shots = _shots(runs)
     columns = tuple(
         Column(
             f"{measure.key}_{number}_shot",
@@ -76,31 +89,25 @@ def episodes_table(
         for number in shots
         for measure in MEASURES
     )
-    names = list(dict.fromkeys(setting.name for setting, _ in runs))
+    labels = {run.setting.name: run.row for run in runs}
     theirs = {line.model: line for line in published.single_session}
     rows = [
         Row((line.model, QUOTED), _published_cells(line, data, shots), QUOTED)
         for line in published.single_session
-        if line.source != "P" and line.model not in names
+        if line.source != "P" and line.model not in labels
     ]
-    ours = {number: _our_cells([(s, r) for s, r in runs if r.shots == number]) for number in shots}
-    for name in names:
+    ours = {number: _our_cells([run for run in runs if run.result.shots == number]) for number in shots}
+    for name, label in labels.items():
         line = theirs.get(name)
         if line is not None:
-            label = PUBLISHED if line.source == "P" else QUOTED
-            rows.append(Row((name, label), _published_cells(line, data, shots), name))
+            source = PUBLISHED if line.source == "P" else QUOTED
+            rows.append(Row((name, source), _published_cells(line, data, shots), name))
         missing = (Cell(),) * len(MEASURES)
-        rows.append(
-            Row(
-                (name, STORED if name in kept else OURS),
-                tuple(c for number in shots for c in ours[number].get(name, missing)),
-                name,
-            )
-        )
-    counts = sorted({len(result.joint) for _, result in runs})
+        rows.append(Row((name, label), tuple(c for number in shots for c in ours[number].get(name, missing)), name))
+    counts = sorted({len(run.result.joint) for run in runs})
     heading = f"Single session, {DATA[data]}"
     sources = "; ".join(f"'{mark}': {published.sources[mark]}" for mark in ("P", "P, quoting"))
-    said = dict.fromkeys(f"{setting.name}: {note}" for setting, result in runs for note in result.notes)
+    said = dict.fromkeys(f"{run.setting.name}: {note}" for run in runs for note in run.result.notes)
     all_notes = (
         f"Mean over {', '.join(map(str, counts))} episodes with the normal 95 % interval. Bold, ours: the best of its "
         "column, or not significantly below it (paired t-test over the episodes, p < 0.05 after Bonferroni "
@@ -112,6 +119,32 @@ def episodes_table(
     )
     table = Table(("method", "row"), columns, tuple(rows), heading, all_notes)
     return ReportTable(f"single-session-{data}", heading, table)
+
+
+def costs_table(data: str, runs: Sequence[EpisodeRun]) -> ReportTable:
+    """What every row of ours cost beyond the base session, and where its part was trained.
+
+    A system has one line; where its parts for some shots were trained elsewhere, those have a line of their own.
+    """
+    shots = _shots(runs)
+    lines: dict[tuple[str, ...], dict[int, tuple[Cell, ...]]] = {}
+    for run in runs:
+        line = lines.setdefault((run.setting.name, run.row, run.training.place), {})
+        line[run.result.shots] = cost_cells(run.training, run.result.seconds)
+    columns = tuple(column for number in shots for column in cost_columns("all episodes", shots=number))
+    missing = cost_cells(TrainingCost(np.nan), np.nan)
+    rows = tuple(
+        Row(headings, tuple(cell for number in shots for cell in cells.get(number, missing)))
+        for headings, cells in lines.items()
+    )
+    heading = f"Cost, {DATA[data]}"
+    notes = (
+        "Beyond the base session, min: training of the system's own part, once, in minutes of the device named in its "
+        "line; a part that serves every number of shots counts under each. sec: all episodes, scoring included, in "
+        f"seconds of the device of this run, all processes together; '{STORED}': of the device named in its line.",
+    )
+    table = Table(("method", "row", "part trained on"), columns, rows, heading, notes)
+    return ReportTable(f"single-session-{data}-costs", heading, table)
 
 
 def settings_table(data: str, settings: Sequence[Setting], chosen_on: str) -> ReportTable:
@@ -135,11 +168,15 @@ def settings_table(data: str, settings: Sequence[Setting], chosen_on: str) -> Re
     return ReportTable(f"single-session-{data}-settings", heading, table)
 
 
-def _our_cells(runs: Sequence[tuple[Setting, EpisodeResult]]) -> dict[str, tuple[Cell, ...]]:
+def _shots(runs: Sequence[EpisodeRun]) -> list[int]:
+    return sorted({run.result.shots for run in runs})
+
+
+def _our_cells(runs: Sequence[EpisodeRun]) -> dict[str, tuple[Cell, ...]]:
     """The cells of each method among those with one number of shots."""
     by_measure = []
     for measure in MEASURES:
-        samples = [measure.samples(result) for _, result in runs]
+        samples = [measure.samples(run.result) for run in runs]
         top = not_below_best(samples) if measure.tested else [False] * len(samples)
         half_widths = [interval_half_width(values, distribution="normal") for values in samples]
         by_measure.append(
@@ -148,7 +185,7 @@ def _our_cells(runs: Sequence[tuple[Setting, EpisodeResult]]) -> dict[str, tuple
                 for values, half, marked in zip(samples, half_widths, top, strict=True)
             ]
         )
-    return {setting.name: cells for (setting, _), cells in zip(runs, zip(*by_measure, strict=True), strict=True)}
+    return {run.setting.name: cells for run, cells in zip(runs, zip(*by_measure, strict=True), strict=True)}
 
 
 def _published_cells(line: PublishedEpisodes, data: str, shots: Sequence[int]) -> tuple[Cell, ...]:

@@ -1,12 +1,13 @@
 """Published systems side by side on one backbone: published rows, ours, what each costs, and a picture of both."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from subspan.protocols.results import MethodResult
+from subspan.report.costs import TrainingCost, cost_cells, cost_columns
 from subspan.report.figures import ReportFigure
 from subspan.report.html import ReportTable
 from subspan.report.labels import Label, draw_labels
@@ -37,8 +38,7 @@ class SystemRun:
     name: str
     result: MethodResult
     marks: str  # how far its description was checked; empty for a method of the paper or of ours
-    minutes: float = 0.0  # spent on its trained part, one split
-    trained_on: str = ""  # device and source of the features, where it has such a part
+    training: TrainingCost = field(default_factory=TrainingCost)  # of its own part, for one split
     stored: bool = False  # read from a file, not run now
 
     @property
@@ -67,8 +67,7 @@ def systems_table(
     """
     measures = session_measures()
     costs = (
-        Column("training_minutes", "min", "minutes of training the system's own part", COST, 1),
-        Column("seconds", "sec", "seconds of all sessions, scoring included", COST, 2),
+        *cost_columns("all sessions", COST),
         Column("splits", "splits", "splits that it could run on", COST, 0),
     )
     columns = (*(measure.column for measure in measures), *costs)
@@ -85,10 +84,11 @@ def systems_table(
         if fixed and row is not None and ours[last].value < row.accuracy[-1] - BELOW:
             ours[last] = replace(ours[last], mark=MARK)
         headings = (run.name, memory_text(run.result.memory), STORED if run.stored else OURS, run.marks)
-        rows.append(Row(headings, (*ours, Cell(run.minutes), Cell(run.seconds), Cell(run.splits)), run.name))
+        rows.append(Row(headings, (*ours, *cost_cells(run.training, run.seconds), Cell(run.splits)), run.name))
     where = "the fixed split" if fixed else "random splits"
     heading = f"Systems on {where}, recipe {recipe}"
-    parts = dict.fromkeys(f"{run.name}: its part was trained on {run.trained_on}" for run in runs if run.trained_on)
+    trained = [run for run in runs if run.training.place]
+    parts = dict.fromkeys(f"{run.name}: its part was trained on {run.training.place}" for run in trained)
     setting = (
         f"{MARK}: the last session is more than {BELOW:g} points below the published row. Published rows have networks "
         "of their own."
@@ -113,7 +113,7 @@ def memory_text(memory: bool) -> str:
 def cost_picture(runs: Sequence[SystemRun]) -> ReportFigure:
     """Accuracy after the last session against what a system costs beyond the base session, without memory."""
     chosen = [run for run in runs if not run.result.memory]
-    points = {run.name: (60 * run.minutes + run.seconds, _last(run.result)) for run in chosen}
+    points = {run.name: (60 * run.training.minutes + run.seconds, _last(run.result)) for run in chosen}
     best = max(points, key=lambda name: points[name][1])
     told = "; ".join(f"{name} {accuracy:.1f} % in {seconds:.3g} s" for name, (seconds, accuracy) in points.items())
     return ReportFigure(
@@ -123,7 +123,7 @@ def cost_picture(runs: Sequence[SystemRun]) -> ReportFigure:
         "beyond its base session: training of the system's own part (orange squares), all sessions and scoring. "
         f"Highest: {best}.",
         alt=f"Scatter plot of accuracy against cost. {told}.",
-        png=to_png(_scatter(points, {run.name for run in chosen if run.minutes > 0})),
+        png=to_png(_scatter(points, {run.name for run in chosen if run.training.minutes > 0})),
     )
 
 
