@@ -32,34 +32,34 @@ class JoinedBackbone(nn.Module):
         side_by_side = sum(feature_dim(member) for member in members)
         self.feature_dim = side_by_side if projection is None else int(projection.shape[1])
 
-    def side_by_side(self, images: Tensor) -> Tensor:
-        """(n, 3, h, w) to (n, k d)."""
-        parts = [member(images).float() for member in self.members]
-        return _equal_parts(parts) if self.unit else torch.cat(parts, dim=1)
-
     def forward(self, images: Tensor) -> Tensor:
         """(n, 3, h, w) to (n, m)."""
-        features = self.side_by_side(images)
+        parts = [member(images).float() for member in self.members]
+        features = _equal_parts(parts) if self.unit else torch.cat(parts, dim=1)
         if self.projection is None:
             return features
         with torch.autocast(features.device.type, enabled=False):
             return features @ self.projection
 
 
-def join_networks(networks: Sequence[Network], projection: Tensor | None = None) -> Network:
-    """One network with the mean of the members' cosines or logits; with a map, cosines or logits of what it keeps.
-
-    Members must have heads of one kind and size, linear or cosine. They stay what they are, and are shared.
-    """
+def join_backbones(networks: Sequence[Network], projection: Tensor | None = None) -> JoinedBackbone:
+    """The backbones of networks with heads of one kind, linear or cosine; they stay what they are, and are shared."""
     first = networks[0].head
     if any(type(network.head) is not type(first) for network in networks) or isinstance(first, EuclideanHead):
         kinds = ", ".join(sorted({network.head.kind for network in networks}))
         raise ValueError(f"networks are joined by heads that are all linear or all cosine; got {kinds}")
-    unit = isinstance(first, CosineHead)
-    backbone = JoinedBackbone([network.backbone for network in networks], projection, unit=unit)
+    return JoinedBackbone([network.backbone for network in networks], projection, unit=isinstance(first, CosineHead))
+
+
+def join_networks(networks: Sequence[Network], projection: Tensor | None = None) -> Network:
+    """One network with the mean of the members' cosines or logits; with a map, cosines or logits of what it keeps.
+
+    The members' heads must be of one size, too.
+    """
+    backbone, first = join_backbones(networks, projection), networks[0].head
     with torch.no_grad():
         weights: list[Tensor] = [network.head.weight for network in networks]
-        rows = _equal_parts(weights) if unit else torch.cat(weights, dim=1) / len(weights)
+        rows = _equal_parts(weights) if backbone.unit else torch.cat(weights, dim=1) / len(weights)
         rows = rows if projection is None else rows @ projection
         head = create_head(first.kind, rows.shape[1], rows.shape[0], bias=first.bias is not None).to(rows)
         head.weight.copy_(rows)

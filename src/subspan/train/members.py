@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from subspan.backbones import Network
-from subspan.backbones.joined import JoinedBackbone, join_networks, principal_directions
+from subspan.backbones.joined import join_backbones, join_networks, principal_directions
 from subspan.train.evaluate import batches, evaluation_mode, normalised
 from subspan.train.job import Job
 from subspan.train.recipe import Recipe, kept_directions, member_seed
@@ -47,15 +47,13 @@ def join_members(
     device: torch.device,
 ) -> Network:
     """The joined network; what it keeps of the members' features is what holds most of the images ``rows``."""
-    joined = join_networks(networks)
-    kept = kept_directions(recipe, joined.head.weight.shape[1])
+    whole = join_backbones(networks)
+    kept = kept_directions(recipe, whole.feature_dim)
     if not kept:
-        return joined
-    assert isinstance(joined.backbone, JoinedBackbone)
-    width = joined.head.weight.shape[1]
-    moment = torch.zeros(width, width, dtype=torch.float64, device=device)
-    with evaluation_mode(joined):
+        return join_networks(networks)
+    moment = torch.zeros(whole.feature_dim, whole.feature_dim, dtype=torch.float64, device=device)
+    with evaluation_mode(whole):
         for pixels in batches(images, rows, device):
-            features = joined.backbone.side_by_side(normalised(pixels, recipe.mean, recipe.std)).double()
+            features = whole(normalised(pixels, recipe.mean, recipe.std)).double()
             moment += features.T @ features
     return join_networks(networks, principal_directions(moment / len(rows), kept))
