@@ -19,13 +19,14 @@ leaves idle, a third adds 1 %: without work on the two kinds of kernels 16,000 i
 one model asks for 0.12 ms less per step.
 
 Tried: CUDA graph, compilation in the default mode, several models on streams of their own; inputs padded to 8 channels
-together with every algorithm cuDNN has (three models in a real run: 10,700 images/s, as without, and 50 s more of
-set-up); a compiled loss (9,162 against 9,136 images/s for one model on another machine of the same kind, +0.3 %, with
---models --variants "compiled loss" "as it is"). Tuned kernels take two minutes longer to compile; what they give is not
-known. Several processes under NVIDIA's multi-process service train at 11,060 images/s together, and then the GPU draws
-693 of its 700 W and lowers its clock from 1,980 to 1,800 MHz: beyond that power is the limit, and 16,000 images/s would
-ask for a third less energy per image. Batch statistics by sums (`--batch-sums`) are new, and aim at the kernels that
-lead among the elementwise ones. Not measured one by one:
+together with every algorithm cuDNN has (three models in a real run: 10,700 images/s, as without, and 50 s more of set-
+up). Tuned kernels take two minutes longer to compile; what they give is not known. Several processes under NVIDIA's
+multi-process service train at 11,060 images/s together, and then the GPU draws 693 of its 700 W and lowers its clock
+from 1,980 to 1,800 MHz: beyond that power is the limit, and 16,000 images/s would ask for a third less energy per
+image. Since the table above two things have become the default, batch statistics from sums (+1.8 %) and a compiled loss
+(+0.7 % on top; +0.3 % by itself on another machine): 9,205 images/s without, 9,433 with both, one model, on a third
+machine of the kind while another process compiled. Four members of `strong` with both train at 10,740 images/s, at 696
+W and 1,695 MHz. Not measured one by one:
 
     PYTHONPATH=src python3 benchmarks/train.py --models --check --variants
 
@@ -55,7 +56,7 @@ from rich.table import Table
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from subspan.backbones import pad_inputs, use_sums
+from subspan.backbones import pad_inputs
 from subspan.train.device import find_device
 from subspan.train.recipe import Recipe, build_learner, build_network, find_recipe, member_recipe
 from subspan.train.source import ResidentImages
@@ -90,10 +91,9 @@ def make_step(recipe: Recipe, store: torch.Tensor, seed: int, runtime: Runtime, 
                 p.mul_(1 + nudge * torch.randn(p.shape, generator=generator))
     network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     pad_inputs(network, runtime.pad_inputs)
-    use_sums(network, runtime.batch_sums)
     rows, labels = np.arange(len(store)), np.random.default_rng(seed).integers(0, CLASSES, len(store))
     step = TrainStep(recipe, network, ResidentImages(store), rows, labels, CLASSES, seed=seed, device=device)
-    step.prepare(runtime.execution, runtime.compile_mode, compile_loss=runtime.compile_loss)
+    step.prepare(runtime.execution, runtime.compile_mode, batch_sums=runtime.batch_sums)
     return step
 
 
@@ -190,15 +190,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "4 input channels": {"pad_inputs": 4},
     "8 input channels": {"pad_inputs": 8},
     "all algorithms": {"algorithms": 0},
-    "compiled loss": {"compile_loss": True},
-    "statistics by sums": {"batch_sums": True},
-    "sums, compiled loss": {"batch_sums": True, "compile_loss": True},
+    "statistics in steps": {"batch_sums": False},
     "tuned kernels": {"compile_mode": "tuned"},
     "all together": {
         "pad_inputs": 8,
-        "batch_sums": True,
         "algorithms": 0,
-        "compile_loss": True,
         "compile_mode": "tuned",
     },
 }

@@ -19,6 +19,7 @@ from safetensors.torch import load
 from subspan.backbones.blocks import BatchNorm
 from subspan.backbones.checkpoint import read_tensors
 from subspan.train import run as training_run
+from subspan.train import step
 from subspan.train.run import export_shards, load_run
 from subspan.train.trainer import Outcome, Runtime, train
 from waiting import wait_until
@@ -98,11 +99,26 @@ def test_streamed_images_give_the_same_weights(tmp_path: Path) -> None:
     assert_same(tmp_path / "device", tmp_path / "host")
 
 
-def test_batch_statistics_may_come_from_sums(tmp_path: Path) -> None:
-    by_sums = Runtime(device="cpu", tensorboard=False, progress=False, batch_sums=True)
-    outcome = run(tmp_path / "sums", by_sums, epochs=8, cuts=(6,), jitter=0.0)
-    assert outcome.test >= 90
-    assert {part.by_sums for part in outcome.network.modules() if isinstance(part, BatchNorm)} == {True}
+def used_sums(outcome: Outcome) -> set[bool]:
+    return {part.by_sums for part in outcome.network.modules() if isinstance(part, BatchNorm)}
+
+
+def test_a_compiled_step_takes_batch_statistics_from_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = Runtime(device="cpu", execution="compiled", tensorboard=False, progress=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(step, "_compiled", lambda part, mode: part)  # the compiler's part is not what is tested
+        outcome = run(tmp_path / "sums", compiled, epochs=8, cuts=(6,), jitter=0.0)
+        assert outcome.test >= 90
+        assert used_sums(outcome) == {True}
+        assert used_sums(run(tmp_path / "not", dataclasses.replace(compiled, batch_sums=False), epochs=1)) == {False}
+    assert used_sums(run(tmp_path / "eager", epochs=1)) == {False}
+
+    def fail(part: object, mode: str) -> None:
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(step, "_compiled", fail)
+    with pytest.warns(RuntimeWarning, match="no compiler"):
+        assert used_sums(run(tmp_path / "failed", compiled, epochs=1)) == {False}
 
 
 def test_how_the_machine_is_used_does_not_change_what_is_learned(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from subspan.backbones import CosineHead, Mixing, Network
+from subspan.backbones import CosineHead, Mixing, Network, use_sums
 from subspan.train.augment import Augment
 from subspan.train.loss import count_correct, mixed_cross_entropy
 from subspan.train.optimiser import Sgd
@@ -163,10 +163,11 @@ class TrainStep:
         state |= {f"average.{k}": v for k, v in self.averages.items()}
         return state | {"step": self.step}
 
-    def prepare(
-        self, execution: Execution = "auto", compile_mode: str = "default", *, compile_loss: bool = False
-    ) -> None:
-        """Compile and capture as asked; ``auto`` captures on a GPU and runs plainly elsewhere. The state is kept."""
+    def prepare(self, execution: Execution = "auto", compile_mode: str = "default", *, batch_sums: bool = True) -> None:
+        """Compile and capture as asked; ``auto`` captures on a GPU and runs plainly elsewhere. The state is kept.
+
+        A compiled step may take batch statistics from sums, which costs less there and more elsewhere.
+        """
         if execution == "auto":
             execution = "graph" if self.device.type == "cuda" else "eager"
         if execution == "graph" and self.device.type != "cuda":
@@ -177,12 +178,13 @@ class TrainStep:
         saved = {name: tensor.clone() for name, tensor in self.tensors().items()}
         plain = self._model, self._augment, self._score
         try:
-            self._model, self._augment = (_compiled(part, compile_mode) for part in plain[:2])
-            self._score = _compiled(self._score, compile_mode) if compile_loss else self._score
+            use_sums(self.network, batch_sums)
+            self._model, self._augment, self._score = (_compiled(part, compile_mode) for part in plain)
             self._warm_up()
             self.execution = "compiled"
         except Exception as error:  # the compiler's errors have no common type
             self._model, self._augment, self._score = plain
+            use_sums(self.network, False)
             _explain("torch.compile failed, the step runs uncompiled", error)
             if execution == "graph":
                 self._warm_up()

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subspan.backbones import Network, pad_inputs, use_sums
+from subspan.backbones import Network, pad_inputs
 from subspan.train import logs, run
 from subspan.train.distributed import Processes
 from subspan.train.evaluate import accuracy
@@ -33,9 +33,10 @@ class Runtime:
     device: str = field(default="auto", metadata={"help": "auto, cpu, cuda or cuda:N"})
     execution: Execution = field(default="auto", metadata={"help": "graph, compiled or eager; auto: graph on a GPU"})
     compile_mode: str = field(default="default", metadata={"help": "mode of torch.compile, or tuned"})
-    compile_loss: bool = field(default=False, metadata={"help": "compile the loss too"})
     pad_inputs: int = field(default=0, metadata={"help": "compute convolutions with at least this many channels in"})
-    batch_sums: bool = field(default=False, metadata={"help": "batch statistics from sums and sums of squares"})
+    batch_sums: bool = field(
+        default=True, metadata={"help": "take batch statistics from sums and sums of squares, in a compiled step"}
+    )
     algorithms: int = field(default=10, metadata={"help": "how many algorithms cuDNN tries per convolution; 0: all"})
     images: Residence = field(
         default="auto", metadata={"help": "keep images on the device or stream them from the host"}
@@ -108,7 +109,6 @@ class _Trainee:
         network = build_learner(recipe, job.classes, job.seed)
         network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         pad_inputs(network, runtime.pad_inputs)
-        use_sums(network, runtime.batch_sums)
         model, backward = processes.wrap(network, job.seed)
         local = recipe.batch_size // processes.share.processes
         source = ResidentImages(store) if store is not None else StreamedImages(images, local, device)
@@ -293,7 +293,7 @@ def train(
         for trainee in trainees:
             if trainee.done < recipe.epochs:
                 execution = processes.execution(runtime.execution)
-                trainee.step.prepare(execution, runtime.compile_mode, compile_loss=runtime.compile_loss)
+                trainee.step.prepare(execution, runtime.compile_mode, batch_sums=runtime.batch_sums)
         spent = _train(trainees, recipe, show=runtime.progress and processes.first)
         outcomes = [trainee.finish(*spent) for trainee in trainees]
         if recipe.members == 1:
