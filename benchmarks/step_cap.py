@@ -54,11 +54,12 @@ def main() -> None:
             row = next((found for table in quoted if (found := table.of(method, memory)) is not None), None)
             if row is not None:
                 wanted += [(memory, method, cap, row) for cap in (CAP, NONE)]
+    protocol = MultiSession(draws=given.draws)
     jobs = [
-        Job(create_method(method, max_steps=cap), memory, tuple(range(len(splits))))
+        Job(protocol, create_method(method, max_steps=cap), memory, tuple(range(len(splits))))
         for memory, method, cap, _ in wanted
     ]
-    results = run_jobs(MultiSession(draws=given.draws), splits, jobs, Placement(workers=given.workers))
+    results = run_jobs(splits, jobs, Placement(workers=given.workers))
     print(
         f"{', '.join(path.stem for path in files)}; {given.draws} draws each. Scaled minus published, sessions 1 to 8:"
     )

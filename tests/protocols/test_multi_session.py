@@ -205,18 +205,18 @@ def test_files_and_processes_change_nothing():
     """Two files in one job, solved together and in processes, are the two files one by one."""
     splits = [(make_features(seed), None) for seed in (0, 1)]
     protocol = replace(PROTOCOL, draws=2)
-    jobs = [Job(create_method(m), True, (0, 1)) for m in ("imprint", "subspace:max_steps=20,old_penalty=squared")]
+    methods = [create_method(name) for name in ("imprint", "subspace:max_steps=20,old_penalty=squared")]
+    jobs = [Job(protocol, method, True, (0, 1)) for method in methods]
     ticks = []
-    here = run_jobs(
-        protocol, splits, jobs, Placement(workers=1), on_session=lambda: ticks.append(1), keep_predictions=True
-    )
+    here = run_jobs(splits, jobs, Placement(workers=1), on_session=lambda: ticks.append(1), keep_predictions=True)
     assert len(ticks) == 2 * 3
-    there = run_jobs(protocol, splits, jobs, Placement(workers=2), keep_predictions=True)
+    there = run_jobs(splits, jobs, Placement(workers=2), keep_predictions=True)
     for job, one, other in zip(jobs, here, there, strict=True):
         alone = [protocol.run(f, job.method, memory=True, keep_predictions=True) for f, _ in splits]
         for found in (one, other):
             assert found.method == alone[0].method
             np.testing.assert_array_equal(found.splits, [0, 0, 1, 1])
+            np.testing.assert_array_equal(found.confusion, alone[0].confusion)
             for name in ("base", "novel", "steps", "novel_at_birth", "novel_at_end"):
                 expected = np.concatenate([getattr(r, name) for r in alone])
                 np.testing.assert_array_equal(getattr(found, name), expected, name)
@@ -232,8 +232,7 @@ def test_warnings_become_notes():
         base_test=np.ones((2, 1, D)),
         **{"embedding.names": np.ones((2 + C1, 5))},
     )
-    (result,) = run_jobs(
-        PROTOCOL, [(small, None)], [Job(create_method("subspace:max_steps=2"), False)], Placement(workers=1)
-    )
+    job = Job(PROTOCOL, create_method("subspace:max_steps=2"), False)
+    (result,) = run_jobs([(small, None)], [job], Placement(workers=1))
     assert len(result.notes) == 1, "the same warning of every session is said once"
     assert "the 2 base rows span only 2 of 16 feature dimensions" in result.notes[0]

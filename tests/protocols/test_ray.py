@@ -94,10 +94,10 @@ def check_that_a_cluster_gives_what_this_machine_gives():
             other.notes,
         )
     sessions, ticks = MultiSession(ways=3, shots=2, draws=2), []
-    jobs = [Job(create_method("finetune", max_steps=20), memory, (0, 1)) for memory in (False, True)]
+    jobs = [Job(sessions, create_method("finetune", max_steps=20), memory, (0, 1)) for memory in (False, True)]
     splits = [(make_features(seed), None) for seed in (0, 1)]
-    here = run_jobs(sessions, splits, jobs, Placement(workers=1))
-    there = run_jobs(sessions, splits, jobs, Placement(ray=True), on_session=lambda: ticks.append(1))
+    here = run_jobs(splits, jobs, Placement(workers=1))
+    there = run_jobs(splits, jobs, Placement(ray=True), on_session=lambda: ticks.append(1))
     assert len(ticks) == 2 * 3
     for one, other in zip(here, there, strict=True):
         assert one.notes == other.notes == ()

@@ -102,7 +102,7 @@ def bench(
     memories = [False, True] if memory is None else [memory]
     left_out: list[str] = []
     jobs = [
-        Job(one, with_memory, tuple(range(len(splits))))
+        Job(setup, one, with_memory, tuple(range(len(splits))))
         for with_memory in memories
         for one in _methods(method, regularizer_options, splits, with_memory, left_out)
     ]
@@ -114,7 +114,6 @@ def bench(
     with session_progress(console) as bar:
         task = bar.add_task("sessions", total=len(jobs) * sessions)
         results = run_jobs(
-            setup,
             splits,
             jobs,
             place,

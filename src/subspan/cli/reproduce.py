@@ -132,7 +132,7 @@ def multi_session(
     chosen = [inventory.random[recipe][seed] for seed in seeds]
     splits = [load_split(path, f"random:{seed}") for path, seed in zip(chosen, seeds, strict=True)]
     settings = Config(NAME, ()) if config is None else Config.load(config, NAME)
-    on_random, in_detail, on_fixed, beyond = _run_all(splits, inventory, console, place, settings)
+    on_random, on_fixed, beyond = _run_all(splits, inventory, console, place, settings)
     whole = [result for result in on_random if result.method not in BEYOND or len(beyond) == len(splits)]
     results = [result for result in on_random if result.method in METHODS]
     trained = trained_networks(inventory, dict(zip(chosen, splits, strict=True)))
@@ -175,7 +175,7 @@ def multi_session(
         Console(width=max(120, Console().width)).print(to_console(one.table))
     typer.echo(far.table.notes[0])
     if report is not None:
-        figures = [*_figures(results, in_detail, seeds), *extra.figures]
+        figures = [*_figures(results, seeds), *extra.figures]
         title = "Subspan: the paper's multi-session experiments"
         findings = [splits_sentence(seeds), far.table.notes[0], *missing]
         page = write_page(report, title=title, findings=findings, tables=[*tables, far], figures=figures, facts=facts)
@@ -273,8 +273,8 @@ def what_is_missing(inventory: Inventory, trained: Sequence[TrainedNetwork], rec
 
 def _run_all(
     splits: list[FeatureSet], inventory: Inventory, console: Console, place: Placement, config: Config
-) -> tuple[list[MethodResult], list[MethodResult], dict[str, list[MethodResult]], tuple[int, ...]]:
-    """Results over the random splits, those of the first split with their confusions, and those of each fixed file.
+) -> tuple[list[MethodResult], dict[str, list[MethodResult]], tuple[int, ...]]:
+    """Results over the random splits, and those of each fixed file.
 
     Methods of our own run on the splits, numbered last, whose files have what they need.
     """
@@ -282,60 +282,53 @@ def _run_all(
     everything = tuple(range(len(pairs)))
     both = [(method, memory) for memory in (False, True) for method in METHODS]
     alone = [(method, False) for method in (*ABLATION, *TUNED) if method not in METHODS]
-    jobs = [Job(config.method(method), memory, everything) for method, memory in both + alone]
+    jobs = [(method, Job(RANDOM, config.method(method), memory, everything)) for method, memory in both + alone]
     own = [config.method(method) for method in BEYOND]
     beyond = tuple(n for n, pair in enumerate(pairs) if not any(missing_for(pair[0], m, True, pair[1]) for m in own))
-    ours = [(method, memory) for memory in (False, True) for method in BEYOND] if beyond else []
-    jobs += [Job(config.method(method), memory, beyond) for method, memory in ours]
-    # Heat maps show the classes of one split; results over several have no common confusion.
-    detail = [Job(config.method(method), False, (0,)) for method in ("finetune", "subspace")] if len(pairs) > 1 else []
+    ours = [(method, memory) for memory in (False, True) for method in BEYOND]
+    if beyond:
+        jobs += [(method, Job(RANDOM, config.method(method), memory, beyond)) for method, memory in ours]
     fixed = {recipe: load_split(path, "fixed") for recipe, path in inventory.fixed.items()}
-    fixed_pairs = _with_embeddings(list(fixed.values()))
-    on_file = [
-        (number, method, memory)
-        for number, pair in enumerate(fixed_pairs)
-        for memory in (False, True)
-        for method in (*METHODS, *BEYOND)
-        if method in METHODS or not missing_for(pair[0], config.method(method), memory, pair[1])
-    ]
-    fixed_jobs = [Job(config.method(method), memory, (number,)) for number, method, memory in on_file]
-    total = len(jobs + detail + fixed_jobs) * -(-NOVEL_CLASSES // RANDOM.ways)
+    recipes = dict(enumerate(fixed, start=len(pairs)))
+    pairs += _with_embeddings(list(fixed.values()))
+    for name, memory in both + ours:
+        method = config.method(name)
+        able = tuple(n for n in recipes if name in METHODS or not missing_for(pairs[n][0], method, memory, pairs[n][1]))
+        if able:
+            jobs.append((name, Job(FIXED, method, memory, able)))
+    total = len(jobs) * -(-NOVEL_CLASSES // RANDOM.ways)
     with session_progress(console) as bar:
         task = bar.add_task("sessions", total=total)
-
-        def advance() -> None:
-            bar.advance(task)
-
-        on_random = run_jobs(RANDOM, pairs, jobs + detail, place, on_session=advance)
-        on_fixed = run_jobs(FIXED, fixed_pairs, fixed_jobs, place, on_session=advance) if fixed else []
+        results = run_jobs(pairs, [job for _, job in jobs], place, on_session=lambda: bar.advance(task))
         bar.update(task, completed=total)
-    # Tables find a method by the name it has there, whatever settings it was run with.
-    names = [method for method, _ in both + alone + ours] + ["finetune", "subspace"] * bool(detail)
-    on_random = [dataclasses.replace(one, method=name) for one, name in zip(on_random, names, strict=True)]
-    by_recipe: dict[str, list[MethodResult]] = {recipe: [] for recipe in fixed}
-    for one, (number, method, _) in zip(on_fixed, on_file, strict=True):
-        by_recipe[list(fixed)[number]].append(dataclasses.replace(one, method=method))
-    in_detail = on_random[len(jobs) :] or on_random
-    return on_random[: len(jobs)], in_detail, by_recipe, beyond
+    on_random: list[MethodResult] = []
+    on_fixed: dict[str, list[MethodResult]] = {recipe: [] for recipe in fixed}
+    for (name, job), result in zip(jobs, results, strict=True):
+        # Tables find a method by the name it has there, whatever settings it was run with.
+        of_name = dataclasses.replace(result, method=name)
+        if job.protocol is RANDOM:
+            on_random.append(of_name)
+            continue
+        for nth, number in enumerate(job.splits):
+            on_fixed[recipes[number]].append(of_name.of_splits([nth]))
+    return on_random, on_fixed, beyond
 
 
 def _with_embeddings(files: list[FeatureSet]) -> list[Split]:
     return list(zip(files, find_all_embeddings(files, None), strict=True))
 
 
-def _figures(
-    results: Sequence[MethodResult], in_detail: Sequence[MethodResult], seeds: Sequence[int]
-) -> list[ReportFigure]:
+def _figures(results: Sequence[MethodResult], seeds: Sequence[int]) -> list[ReportFigure]:
     """The paper's pictures: curves with memory, heat maps and weight spaces without."""
     curves = curve_figures([result for result in results if result.memory])
     without = {result.method: result for result in results if not result.memory}
     spaces = weight_space_figures([without["subspace"], without["semantic"]])
-    shown = [result for result in in_detail if result.method in ("finetune", "subspace") and not result.memory]
+    maps = heatmap_figures([without["finetune"], without["subspace"]])
     where = f" Split random-{seeds[0]}"
     over = f" {splits_sentence(seeds)}" + (" One split has no interval." if len(seeds) == 1 else "")
     return [
         *(dataclasses.replace(f, caption=f"{f.caption}{over}") for f in curves),
-        *(dataclasses.replace(f, caption=f"{f.caption}{where}.") for f in heatmap_figures(shown)),
+        *(dataclasses.replace(f, caption=f"{f.caption}{where}.") for f in maps),
         *(dataclasses.replace(f, caption=f"{f.caption}{where}, after session 1.") for f in spaces),
     ]
 

@@ -232,9 +232,9 @@ def run_systems(
             left_out.append(f"System {name} on {where}: {reason}.")
         for memory in (False, True) if system.uses_memory else (False,):
             if usable:
-                jobs.append(Job(system, memory, usable))
+                jobs.append(Job(protocol, system, memory, usable))
                 named.append(name)
-    results = run_jobs(protocol, pairs, jobs, place, on_session=on_session) if jobs else []
+    results = run_jobs(pairs, jobs, place, on_session=on_session) if jobs else []
     runs = []
     for name, job, result in zip(named, jobs, results, strict=True):
         assert isinstance(job.method, System)

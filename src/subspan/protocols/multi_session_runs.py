@@ -20,13 +20,13 @@ Split = tuple[FeatureSet, NDArray | None]  # features of a file, embeddings of i
 class Job:
     """One method under one memory setting, on feature files of one shape."""
 
+    protocol: MultiSession
     method: Method
     memory: bool
     splits: tuple[int, ...] = (0,)
 
 
 def run_jobs(
-    protocol: MultiSession,
     splits: Sequence[Split],
     jobs: Sequence[Job],
     placement: Placement | None = None,
@@ -44,20 +44,23 @@ def run_jobs(
     on_job : called with number and result of a job as soon as it is done.
     """
     placement = placement or Placement()
-    shared = (protocol, list(splits), placement.device, keep_predictions)
+    shared = (list(splits), placement.device, keep_predictions)
     return fan_out(
         _run,
         shared,
         jobs,
         placement,
-        cost=lambda job: (job.memory, hasattr(job.method, "solver")),
+        cost=lambda job: (hasattr(job.method, "solver"), len(job.splits), job.memory),
         on_tick=on_session,
         on_result=on_job,
     )
 
 
 def merge(results: Sequence[MethodResult]) -> MethodResult:
-    """The results of one method on several files as one, with the draws of all and the number of each draw's file."""
+    """The results of one method on several files as one, with the draws of all and the number of each draw's file.
+
+    What shows single classes, whose like there is not in every file, is of the first file: confusion and weight space.
+    """
     first = results[0]
     if len(results) == 1:
         return first
@@ -73,16 +76,15 @@ def merge(results: Sequence[MethodResult]) -> MethodResult:
         **{name: np.concatenate([getattr(r, name) for r in results]) for name in stacked},
         splits=np.concatenate([np.full(len(r.base), i) for i, r in enumerate(results)]),
         seconds=sum(r.seconds for r in results),
-        confusion=None,  # classes differ from file to file
         final_rows=None,
         predictions=predictions,
     )
 
 
-def _run(shared: tuple[MultiSession, list[Split], str, bool], job: Job, tick: Tick) -> MethodResult:
-    protocol, splits, device, keep_predictions = shared
+def _run(shared: tuple[list[Split], str, bool], job: Job, tick: Tick) -> MethodResult:
+    splits, device, keep_predictions = shared
     results, notes = with_notes(
-        lambda: protocol.run_together(
+        lambda: job.protocol.run_together(
             [splits[i] for i in job.splits],
             job.method,
             memory=job.memory,

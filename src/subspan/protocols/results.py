@@ -41,7 +41,7 @@ class MethodResult:
     splits: NDArray[np.int64]  # (draws,): which feature file each draw belongs to
     novel_at_birth: FloatArray  # (draws, sessions): accuracy on a session's classes right after they were learned
     novel_at_end: FloatArray  # (draws, sessions): accuracy on the same classes after the last session
-    confusion: NDArray[np.int64] | None = None  # (sessions + 1, C, C) counts [true, predicted], summed over draws
+    confusion: NDArray[np.int64] | None = None  # (sessions + 1, C, C) counts [true, predicted] of all draws of one file
     weight_space: WeightSpace | None = None
     final_rows: FloatArray | None = None  # (draws, C, d)
     predictions: tuple[NDArray[np.int64], ...] | None = None  # per session (draws, test items of the classes seen)

@@ -111,9 +111,8 @@ def run_sweep(
         for name in dict.fromkeys(settings[trials[i].setting].embeddings for i in waiting):
             chosen = [n for n, i in enumerate(waiting) if settings[trials[i].setting].embeddings == name]
             run_jobs(
-                protocol,
                 [(features, None if name is None else embeddings[name])],
-                [Job(trials[waiting[n]].method, memory) for n in chosen],
+                [Job(protocol, trials[waiting[n]].method, memory) for n in chosen],
                 placement,
                 on_session=lambda: on_part(1),
                 on_job=lambda number, result, chosen=chosen: record(chosen[number], _of_sessions(result)),

@@ -55,7 +55,8 @@ def heatmap_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
         name="predictions",
         title=f"Predictions of the first sessions, {_memory(chosen[0].memory)}",
         caption=f"{names}: predictions across, gold labels down, brighter is more frequent (square-root scale). Dashed "
-        "lines part base from novel classes; bright columns on the right are a bias towards novel classes.",
+        "lines part base from novel classes; bright columns on the right are a bias towards novel classes."
+        + (" Of several feature files the first is shown." if chosen[0].splits.any() else ""),
         alt=f"Heat maps of predicted against gold labels for each session, {names}.",
         png=to_png(prediction_heatmaps(chosen)),
     )
