@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, nargs="+", required=True, help="folders of trained networks")
     parser.add_argument("--data", type=Path, required=True, help="the images")
     parser.add_argument("--kept-features", type=int, default=640, help="as for subspan train")
+    parser.add_argument("--stage-weight", type=float, default=0.0, help="as for subspan train")
     parser.add_argument("--flip-average", action="store_true", help="average with the mirrored image")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True)
@@ -41,7 +42,13 @@ def main() -> None:
         (first.split_digest, first.recipe.mean, first.recipe.std)
     }:
         raise ValueError("the runs are not of the same split, or see its images differently")
-    recipe = dataclasses.replace(first.recipe, name="joined", members=len(networks), kept_features=given.kept_features)
+    recipe = dataclasses.replace(
+        first.recipe,
+        name="joined",
+        members=len(networks),
+        kept_features=given.kept_features,
+        stage_weight=given.stage_weight,
+    )
     images = read_images(given.data, size=recipe.crop_size)
     split = parse_split(first.split, None).make(images)
     networks = [one.to(device, memory_format=torch.channels_last) for one in networks]

@@ -8,6 +8,7 @@ import pytest
 import torch
 from colour_classes import CLASSES, colour_images, colour_job, tiny_recipe
 
+from subspan.backbones import feature_dim
 from subspan.backbones.checkpoint import read_tensors
 from subspan.backbones.cut import cut
 from subspan.backbones.joined import JoinedBackbone
@@ -121,16 +122,16 @@ def test_one_network_and_several_do_not_overwrite_each_other(tmp_path: Path) -> 
     run(tmp_path / "two")
     before = [weights(tmp_path / name) for name in ("one", "two")]
     for resume in (False, True):
-        with pytest.raises(ValueError, match="holds a run of one network, asked for are 2: choose another folder"):
+        with pytest.raises(ValueError, match="holds one network as it is, not members of a joined network: choose"):
             run(tmp_path / "one", resume=resume)
-        with pytest.raises(ValueError, match="holds a run of several networks, asked for are 1: choose another"):
+        with pytest.raises(ValueError, match="holds members of a joined network, not one network as it is: choose"):
             run(tmp_path / "two", members=1, resume=resume)
     for name, old in zip(("one", "two"), before, strict=True):
         assert all(torch.equal(old[key], value) for key, value in weights(tmp_path / name).items())
 
 
 def test_members_are_not_trained_as_one() -> None:
-    with pytest.raises(ValueError, match="2 members are trained one by one"):
+    with pytest.raises(ValueError, match="members of a joined network are trained one by one"):
         build_learner(recipe(), CLASSES, 0)
 
 
@@ -138,3 +139,26 @@ def test_systems_that_move_the_network_say_that_they_need_a_single_one(tmp_path:
     outcome = run(tmp_path)
     with pytest.raises(ValueError, match="several networks joined are not cut; take one of them: RUN/member-1"):
         cut(outcome.network.backbone, "stage")
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_features_of_the_stage_before_join_without_another_answer(tmp_path: Path, members: int) -> None:
+    plain = run(tmp_path / "plain", members=2, kept_features=0)
+    staged = run(tmp_path / "staged", members=members, kept_features=0, stage_weight=2.0)
+    for name, value in weights(tmp_path / "plain" / "member-1").items():
+        assert torch.equal(value, weights(tmp_path / "staged" / "member-1")[name])  # trained as it is without
+    network, settings = load_run(tmp_path / "staged")
+    assert settings.recipe.stage_weight == 2.0
+    assert isinstance(network.backbone, JoinedBackbone)
+    images, _ = colour_images()
+    shown = normalised(torch.from_numpy(images[:12]), settings.recipe.mean, settings.recipe.std)
+    with torch.no_grad():
+        expected = (plain.network if members == 2 else load_run(tmp_path / "staged" / "member-1")[0]).eval()(shown)
+        torch.testing.assert_close(network(shown), expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(staged.network.eval().features(shown), network.features(shown))
+    assert feature_dim(network.backbone) > feature_dim(plain.network.backbone) * members / 2
+
+
+def test_fewer_features_of_two_stages_are_kept_as_asked(tmp_path: Path) -> None:
+    run(tmp_path, stage_weight=2.0, kept_features=7)
+    assert load_run(tmp_path)[0].head.weight.shape == (CLASSES, 7)

@@ -58,7 +58,7 @@ class HeResNet(nn.Module):
             second = Block(outputs, outputs, stride=1, norm=norm, se=se)
             self.add_module(f"layer{stage}", nn.Sequential(first, second))
             inputs = outputs
-        self.feature_dim = inputs
+        self.feature_dim, self.stage_dims = inputs, tuple(channels)
 
     def stages(self) -> list[nn.Module]:
         """The four stages, each a sequence of units."""
@@ -69,16 +69,21 @@ class HeResNet(nn.Module):
         pool = [nn.MaxPool2d(3, stride=2, padding=1)] if self.stem == "standard" else []
         return nn.Sequential(self.conv1, self.bn1, nn.ReLU(), *pool)
 
-    def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
-        """(n, 3, h, w) to (n, d)."""
-        x = functional.relu(self.bn1(self.conv1(images)))
+    def maps(self, images: Tensor, mixing: Mixing | None = None) -> list[Tensor]:
+        """(n, 3, h, w) to the maps (n, c, h', w') after each stage."""
+        x, maps = functional.relu(self.bn1(self.conv1(images))), []
         if self.stem == "standard":
             x = functional.max_pool2d(x, 3, stride=2, padding=1)
         for number, stage in enumerate(self.stages()):
             x = stage(x)
             if mixing is not None:
                 x = mixing.after(number, x)
-        return x.mean((2, 3))
+            maps.append(x)
+        return maps
+
+    def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
+        """(n, 3, h, w) to (n, d)."""
+        return self.maps(images, mixing)[-1].mean((2, 3))
 
 
 @register_backbone("resnet18-he")

@@ -93,20 +93,26 @@ class TianResNet(nn.Module):
                 inputs, stream = outputs, stream + 1
             self.add_module(f"layer{stage}", layer)
         self.feature_dim = inputs
+        self.stage_dims = tuple(max(1, round(full * width)) for full in CHANNELS)
 
     def stages(self) -> list[nn.Module]:
         """The four stages, each a list of blocks."""
         return [self.get_submodule(f"layer{stage}") for stage in range(1, len(CHANNELS) + 1)]
 
-    def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
-        """(n, 3, h, w) to (n, d)."""
-        x = images
+    def maps(self, images: Tensor, mixing: Mixing | None = None) -> list[Tensor]:
+        """(n, 3, h, w) to the maps (n, c, h', w') after each stage."""
+        x, maps = images, []
         for number, stage in enumerate(self.stages()):
             for block in stage.children():
                 x = block(x, self.clock)
             if mixing is not None:
                 x = mixing.after(number, x)
-        return x.mean((2, 3))
+            maps.append(x)
+        return maps
+
+    def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
+        """(n, 3, h, w) to (n, d)."""
+        return self.maps(images, mixing)[-1].mean((2, 3))
 
 
 def _build(

@@ -13,13 +13,13 @@ from subspan.backbones import Network
 from subspan.backbones.joined import join_backbones, join_networks, principal_directions
 from subspan.train.evaluate import batches, evaluation_mode, normalised
 from subspan.train.job import Job
-from subspan.train.recipe import Recipe, kept_directions, member_seed
+from subspan.train.recipe import Recipe, kept_directions, member_seed, shown_members
 from subspan.train.run import CHECKPOINT
 
 
 def member_jobs(job: Job, recipe: Recipe) -> list[Job]:
-    """One job per member, each in a folder of its own; the job itself where there is one network only."""
-    if recipe.members == 1:
+    """One job per member, each in a folder of its own; the job itself where nothing is joined."""
+    if not recipe.joined:
         return [job]
     return [
         dataclasses.replace(job, folder=_member_folder(job, i), seed=member_seed(job.seed, i))
@@ -28,11 +28,12 @@ def member_jobs(job: Job, recipe: Recipe) -> list[Job]:
 
 
 def check_one_kind(job: Job, recipe: Recipe) -> None:
-    """Refuse to train several networks over a run of one, or one over a run of several."""
-    single, several = (job.folder / CHECKPOINT).exists(), _member_folder(job, 0).exists()
-    if (recipe.members > 1 and single) or (recipe.members == 1 and several):
-        there = "one network" if single else "several networks"
-        raise ValueError(f"{job.folder} holds a run of {there}, asked for are {recipe.members}: choose another folder")
+    """Refuse to train members in the folder of a network, or a network in a folder of members."""
+    single, members = (job.folder / CHECKPOINT).exists(), _member_folder(job, 0).exists()
+    if (recipe.joined and single) or (members and not recipe.joined):
+        kinds = "one network as it is", "members of a joined network"
+        there, wanted = kinds if single else kinds[::-1]
+        raise ValueError(f"{job.folder} holds {there}, not {wanted}: choose another folder")
 
 
 def _member_folder(job: Job, member: int) -> Path:
@@ -47,6 +48,7 @@ def join_members(
     device: torch.device,
 ) -> Network:
     """The joined network; what it keeps of the members' features is what holds most of the images ``rows``."""
+    networks = shown_members(networks, recipe)
     whole = join_backbones(networks)
     kept = kept_directions(recipe, whole.feature_dim)
     if not kept:

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ import torch
 
 from subspan.backbones import LinearHead, Network, create_backbone, create_head, feature_dim
 from subspan.backbones.joined import join_networks
+from subspan.backbones.staged import with_stage_before
 from subspan.train.seeds import derive_seed
 from subspan.train.turns import TURNS, TurnNetwork
 
@@ -19,7 +21,7 @@ MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
 STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 
 # Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
-_LATER = ("turn_loss", "members", "kept_features")
+_LATER = ("turn_loss", "members", "kept_features", "stage_weight")
 
 
 def _option(default: Any, help_text: str) -> Any:
@@ -55,6 +57,9 @@ class Recipe:
     learn_scale: bool = _option(False, "learn the scale of a cosine head")
     members: int = _option(1, "networks with seeds of their own, trained at once and joined into one")
     kept_features: int = _option(640, "features kept of all members together, the principal ones; 0: all")
+    stage_weight: float = _option(
+        0.0, "weight of the features of the last stage but one beside the last ones; cosine heads only; 0: none"
+    )
 
     epochs: int = _option(100, "passes over the training images; the last incomplete batch of a pass is left out")
     batch_size: int = _option(64, "images per step, over all processes")
@@ -135,6 +140,10 @@ class Recipe:
             )
         if self.members > 1 and self.head == "euclidean":
             raise ValueError(f"{self.members} members are joined by linear or cosine heads, got a {self.head} one")
+        if not 0 <= self.stage_weight < math.inf:
+            raise ValueError(f"stage_weight must be 0 or a positive number, got {self.stage_weight}")
+        if self.stage_weight > 0 and self.head != "cosine":
+            raise ValueError(f"features of two stages (stage_weight) need a cosine head, got a {self.head} one")
         if not 0 <= self.turn_loss < math.inf:
             raise ValueError(f"turn_loss must be 0 or a positive number, got {self.turn_loss}")
         if self.turn_loss > 0 and self.rotation_share == 0:
@@ -157,6 +166,11 @@ class Recipe:
         unused = {"name", *(k for k in _LATER if getattr(self, k) == getattr(Recipe, k))}
         values = {k: v for k, v in self.to_dict().items() if k not in unused}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def joined(self) -> bool:
+        """Whether the network of a run is made of trained ones, or of more than their last features."""
+        return self.members > 1 or self.stage_weight > 0
 
     def head_rows(self, classes: int) -> int:
         """Rows of the head: one per class, or one per class and turn; the upright classes come first."""
@@ -182,6 +196,7 @@ RECIPES: dict[str, Recipe] = {
         cuts=(),
         epochs=60,
         members=4,
+        stage_weight=2.0,
     ),
 }
 
@@ -195,12 +210,19 @@ def find_recipe(name: str) -> Recipe:
 
 def member_recipe(recipe: Recipe) -> Recipe:
     """The recipe of each member of a joined network; a recipe of one network is its own."""
-    return dataclasses.replace(recipe, members=1, kept_features=Recipe.kept_features)
+    return dataclasses.replace(recipe, members=1, kept_features=Recipe.kept_features, stage_weight=0.0)
 
 
 def member_seed(seed: int, member: int) -> int:
     """The seed of a member, counted from 0."""
     return derive_seed(seed, "member", member)
+
+
+def shown_members(members: Sequence[Network], recipe: Recipe) -> list[Network]:
+    """Members with the features that a joined network takes from each."""
+    if recipe.stage_weight == 0:
+        return list(members)
+    return [with_stage_before(member, recipe.stage_weight) for member in members]
 
 
 def kept_directions(recipe: Recipe, width: int) -> int:
@@ -213,9 +235,10 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
 
     A joined network has the shape of a trained one; its map holds nothing yet.
     """
-    if recipe.members > 1:
+    if recipe.joined:
         one = member_recipe(recipe)
         members = [build_network(one, classes, member_seed(seed, i)) for i in range(recipe.members)]
+        members = shown_members(members, recipe)
         width = sum(member.head.weight.shape[1] for member in members)
         kept = kept_directions(recipe, width)
         return join_networks(members, torch.zeros(width, kept) if kept else None)
@@ -239,8 +262,8 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
 
 def build_learner(recipe: Recipe, classes: int, seed: int) -> Network:
     """What a base session trains: one network, or member, with a head for turns where they are a loss."""
-    if recipe.members > 1:
-        raise ValueError(f"{recipe.members} members are trained one by one, each by the member_recipe")
+    if recipe.joined:
+        raise ValueError("members of a joined network are trained one by one, each by the member_recipe")
     network = build_network(recipe, classes, seed)
     if recipe.turn_loss == 0:
         return network

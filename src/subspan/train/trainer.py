@@ -296,7 +296,7 @@ def train(
                 trainee.step.prepare(execution, runtime.compile_mode, batch_sums=runtime.batch_sums)
         spent = _train(trainees, recipe, show=runtime.progress and processes.first)
         outcomes = [trainee.finish(*spent) for trainee in trainees]
-        if recipe.members == 1:
+        if not recipe.joined:
             return outcomes
         shown, count = images if store is None else store, recipe.members
         return [
