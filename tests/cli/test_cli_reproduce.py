@@ -53,12 +53,13 @@ def write_split(folder, name, seed, *, novel=C1, without=(), **meta):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two random splits (one without covariance), the development split, the fixed one, one of the other network."""
+    """Two random splits (one without covariance), the development split, two fixed ones, one of the other network."""
     folder = tmp_path_factory.mktemp("features")
     write_split(folder, "paper-random-1", 1, split="random:1", session0_validation=81.5, session0_test=80.0)
     write_split(folder, "paper-random-4", 4, split="random:4", session0_test=78.0, without=["base_covariance"])
     write_split(folder, "paper-random-0", 0, split="random:0", session0_validation=99.9, session0_test=99.9)
     write_split(folder, "paper-fixed", 5, split="fixed")
+    write_split(folder, "strong-fixed", 6, split="fixed")
     write_split(folder, "he-random-2", 2, split="random:2", session0_validation=79.5)
     return folder
 
@@ -128,8 +129,22 @@ def test_the_fixed_split_stands_beside_later_systems(written):
     with (written / "fixed-split.csv").open() as file:
         header, *lines = csv.reader(file)
     ours = [line for line in lines if line[header.index("source")] == "ours"]
-    assert len(ours) == 14  # seven methods without memory and with it
+    assert len(ours) == 2 * 14  # of two recipes seven methods without memory and with it
     assert len(lines) - len(ours) == 11
+
+
+def test_our_own_method_has_the_options_of_each_recipe(written, folder):
+    with (written / "fixed-split.csv").open() as file:
+        lines = [line for line in csv.DictReader(file) if line["system"] == "Calibrated prototypes"]
+    found = {line["network"]: float(line["novel"]) for line in lines if line["memory"] == "no"}
+    for recipe, options in (("paper", {}), ("strong", {"shrinkage": 3.0, "learned": 0.0, "pull": 0.0, "offset": 0.08})):
+        features = FeatureSet.load(folder / f"{recipe}-fixed.safetensors")
+        result = reproduce.FIXED.run(features, create_method("calibrated", **options), memory=False)
+        assert found[f"recipe {recipe}"] == pytest.approx(result.novel[0, -1])
+    note = (
+        "Calibrated prototypes on recipe 'strong': shrinkage=3, learned=0, pull=0, offset=0.08, chosen on its split 0."
+    )
+    assert note in (written / "R.md").read_text().replace("\\", "")
 
 
 def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):

@@ -27,7 +27,7 @@ from subspan.cli.reproduce_systems import (
 )
 from subspan.features import FeatureFileError, FeatureSet
 from subspan.files import replacing
-from subspan.methods import spec_of
+from subspan.methods import Method, spec_of
 from subspan.protocols.config import Config
 from subspan.protocols.fan_out import Placement
 from subspan.protocols.inputs import missing_for
@@ -43,6 +43,7 @@ from subspan.report.reproduction import (
     ABLATION,
     BEYOND,
     METHODS,
+    OPTIONS,
     SPLITS,
     TUNED,
     TrainedNetwork,
@@ -132,7 +133,7 @@ def multi_session(
     chosen = [inventory.random[recipe][seed] for seed in seeds]
     splits = [load_split(path, f"random:{seed}") for path, seed in zip(chosen, seeds, strict=True)]
     settings = Config(NAME, ()) if config is None else Config.load(config, NAME)
-    on_random, on_fixed, beyond = _run_all(splits, inventory, console, place, settings)
+    on_random, on_fixed, beyond = _run_all(splits, recipe, inventory, console, place, settings)
     whole = [result for result in on_random if result.method not in BEYOND or len(beyond) == len(splits)]
     results = [result for result in on_random if result.method in METHODS]
     trained = trained_networks(inventory, dict(zip(chosen, splits, strict=True)))
@@ -272,7 +273,7 @@ def what_is_missing(inventory: Inventory, trained: Sequence[TrainedNetwork], rec
 
 
 def _run_all(
-    splits: list[FeatureSet], inventory: Inventory, console: Console, place: Placement, config: Config
+    splits: list[FeatureSet], recipe: str, inventory: Inventory, console: Console, place: Placement, config: Config
 ) -> tuple[list[MethodResult], dict[str, list[MethodResult]], tuple[int, ...]]:
     """Results over the random splits, and those of each fixed file.
 
@@ -283,19 +284,21 @@ def _run_all(
     both = [(method, memory) for memory in (False, True) for method in METHODS]
     alone = [(method, False) for method in (*ABLATION, *TUNED) if method not in METHODS]
     jobs = [(method, Job(RANDOM, config.method(method), memory, everything)) for method, memory in both + alone]
-    own = [config.method(method) for method in BEYOND]
+    own = [_method_for(recipe, method, config) for method in BEYOND]
     beyond = tuple(n for n, pair in enumerate(pairs) if not any(missing_for(pair[0], m, True, pair[1]) for m in own))
     ours = [(method, memory) for memory in (False, True) for method in BEYOND]
     if beyond:
-        jobs += [(method, Job(RANDOM, config.method(method), memory, beyond)) for method, memory in ours]
-    fixed = {recipe: load_split(path, "fixed") for recipe, path in inventory.fixed.items()}
+        jobs += [(name, Job(RANDOM, _method_for(recipe, name, config), memory, beyond)) for name, memory in ours]
+    fixed = {name: load_split(path, "fixed") for name, path in inventory.fixed.items()}
     recipes = dict(enumerate(fixed, start=len(pairs)))
     pairs += _with_embeddings(list(fixed.values()))
     for name, memory in both + ours:
-        method = config.method(name)
-        able = tuple(n for n in recipes if name in METHODS or not missing_for(pairs[n][0], method, memory, pairs[n][1]))
-        if able:
-            jobs.append((name, Job(FIXED, method, memory, able)))
+        able: dict[Method, list[int]] = {}
+        for number, of_recipe in recipes.items():
+            method = _method_for(of_recipe, name, config)
+            if name in METHODS or not missing_for(pairs[number][0], method, memory, pairs[number][1]):
+                able.setdefault(method, []).append(number)
+        jobs += [(name, Job(FIXED, method, memory, tuple(numbers))) for method, numbers in able.items()]
     total = len(jobs) * -(-NOVEL_CLASSES // RANDOM.ways)
     with session_progress(console) as bar:
         task = bar.add_task("sessions", total=total)
@@ -312,6 +315,13 @@ def _run_all(
         for nth, number in enumerate(job.splits):
             on_fixed[recipes[number]].append(of_name.of_splits([nth]))
     return on_random, on_fixed, beyond
+
+
+def _method_for(recipe: str, name: str, config: Config) -> Method:
+    """A method with the user's settings, or the options that were chosen for features of this recipe."""
+    options = OPTIONS.get((recipe, name))
+    set_by_user = any(setting.method == name for setting in config.settings)
+    return config.method(name if options is None or set_by_user else f"{name}:{options}")
 
 
 def _with_embeddings(files: list[FeatureSet]) -> list[Split]:
