@@ -38,10 +38,13 @@ def main() -> None:
     device = find_device(given.device)
     networks, settings = zip(*(load_run(path) for path in given.runs), strict=True)
     first = settings[0]
-    if {(one.split_digest, one.recipe.mean, one.recipe.std) for one in settings} != {
-        (first.split_digest, first.recipe.mean, first.recipe.std)
-    }:
-        raise ValueError("the runs are not of the same split, or see its images differently")
+    for path, one in zip(given.runs, settings, strict=True):
+        for name in ("crop_size", "mean", "std"):
+            if getattr(one.recipe, name) != getattr(first.recipe, name):
+                ours, theirs = getattr(first.recipe, name), getattr(one.recipe, name)
+                raise ValueError(f"{path} has {name} {theirs}, {given.runs[0]} has {ours}: they see images differently")
+        if one.split_digest != first.split_digest:
+            raise ValueError(f"{path} is of {one.split}, {given.runs[0]} of {first.split}, or of other images")
     recipe = dataclasses.replace(
         first.recipe,
         name="joined",

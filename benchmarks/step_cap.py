@@ -19,10 +19,9 @@ Measured on 2026-11-15 on the CPU, splits 1 to 3 (recipe `paper`), three draws e
                                     at most 1200   +1.2 +0.8 +0.5 +0.5 +0.6 +0.7 +0.9 +1.5
                                     no cap         +0.9 +0.6 -0.1 +0.0 -0.0 -0.2 -0.1 +0.3   1202 to 1500 steps
 
-So the published fine-tuning row without memory and the published subspace row with memory are those of sessions that no
-cap has ended. The subspace row without memory is that of sessions of about 1200 steps: every hundred steps cost it a
-point. A rule on changes of the loss ends a session at a step that depends on the network's losses; with 2e-4 in place
-of 1e-4 and no cap ours end there after 1019 to 1274 steps and meet that row to 0.75 points on average (one draw).
+So the published fine-tuning row without memory and the published subspace row with memory are met by sessions that no
+cap has ended, and the subspace row without memory by sessions of at most 1200 steps, to 0.75 points on average. What
+ended those is not known; a looser tolerance for all does not explain it (docs/results.md).
 
     python benchmarks/step_cap.py benchmarks/features/paper-random-*.safetensors --draws 3
 """

@@ -19,14 +19,14 @@ leaves idle, a third adds 1 %: without work on the two kinds of kernels 16,000 i
 one model asks for 0.12 ms less per step.
 
 Tried: CUDA graph, compilation in the default mode, several models on streams of their own; inputs padded to 8 channels
-together with every algorithm cuDNN has (three models in a real run: 10,700 images/s, as without, and 50 s more of set-
-up). Tuned kernels take two minutes longer to compile; what they give is not known. Several processes under NVIDIA's
+together with every algorithm cuDNN has (three models in a real run: 10,700 images/s, as without, and 50 s more of
+set-up). Tuned kernels take two minutes longer to compile; what they give is not known. Several processes under NVIDIA's
 multi-process service train at 11,060 images/s together, and then the GPU draws 693 of its 700 W and lowers its clock
 from 1,980 to 1,800 MHz: beyond that power is the limit, and 16,000 images/s would ask for a third less energy per
 image. Since the table above two things have become the default, batch statistics from sums (+1.8 %) and a compiled loss
-(+0.7 % on top; +0.3 % by itself on another machine): 9,205 images/s without, 9,433 with both, one model, on a third
-machine of the kind while another process compiled. Four members of `strong` with both train at 10,740 images/s, at 696
-W and 1,695 MHz. Not measured one by one:
+(+0.7 % on top; it has no switch any more): 9,205 images/s without, 9,433 with both, one model, on a third machine of
+the kind while another process compiled. Four members of `strong` with both train at 10,740 images/s, at 696 W and 1,695
+MHz. Not measured one by one:
 
     PYTHONPATH=src python3 benchmarks/train.py --models --check --variants
 
@@ -190,7 +190,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "4 input channels": {"pad_inputs": 4},
     "8 input channels": {"pad_inputs": 8},
     "all algorithms": {"algorithms": 0},
-    "statistics in steps": {"batch_sums": False},
+    "no batch sums": {"batch_sums": False},
     "tuned kernels": {"compile_mode": "tuned"},
     "all together": {
         "pad_inputs": 8,

@@ -141,10 +141,12 @@ def test_our_own_method_has_the_options_of_each_recipe(written, folder):
         features = FeatureSet.load(folder / f"{recipe}-fixed.safetensors")
         result = reproduce.FIXED.run(features, create_method("calibrated", **options), memory=False)
         assert found[f"recipe {recipe}"] == pytest.approx(result.novel[0, -1])
-    note = (
-        "Calibrated prototypes on recipe 'strong': shrinkage=3, learned=0, pull=0, offset=0.08, chosen on its split 0."
-    )
-    assert note in (written / "R.md").read_text().replace("\\", "")
+    default = reproduce.FIXED.run(features, create_method("calibrated"), memory=False)
+    assert found["recipe strong"] != pytest.approx(default.novel[0, -1])
+    note = "calibrated: on recipe 'strong' run as calibrated:shrinkage=3,learned=0,pull=0,offset=0.08."
+    text = (written / "R.md").read_text().replace("\\", "")
+    assert note in text
+    assert "on recipe 'paper' run as" not in text
 
 
 def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):

@@ -43,3 +43,5 @@ def test_results_of_some_splits_alone(results):
     assert chosen.base[:, -1].tolist() == [50.0, 57.0]
     assert chosen.splits.tolist() == [0, 2]
     assert chosen.confusion is None
+    assert chosen.seconds == pytest.approx(results[0].seconds * 2 / 3)
+    assert results[0].seconds > 0

@@ -23,6 +23,7 @@ def test_strong_is_what_the_documentation_says() -> None:
     strong = find_recipe("strong")
     assert (strong.weight_decay, strong.cutmix, strong.se, strong.epochs, strong.members) == (1e-3, 0.6, True, 60, 4)
     assert (strong.head, strong.head_scale, strong.schedule) == ("cosine", 16.0, "cosine")
+    assert (strong.dropblock, strong.resized_share, strong.stage_weight) == ("none", 0.25, 0.0)
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -40,7 +41,7 @@ def test_runs_older_than_a_field_keep_their_digest() -> None:
     before = "f5aabdf17bf98559ec0447fb79d1ff7ab256548b07b9bfbb5bff740e54e47c02"  # of 2026-11-15, before turn_loss
     assert PAPER.digest() == before
     assert dataclasses.replace(PAPER, members=2).digest() != before
-    younger = ("turn_loss", "members", "kept_features")
+    younger = ("turn_loss", "members", "kept_features", "stage_weight")
     old = {name: value for name, value in PAPER.to_dict().items() if name not in younger}
     assert Recipe.from_dict(old) == PAPER
     turned = dataclasses.replace(PAPER, rotation_share=0.5)
@@ -72,6 +73,8 @@ def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
         ({"members": 0}, "members must be at least 1, got 0"),
         ({"kept_features": -1}, "kept_features must be at least 0, got -1"),
         ({"members": 3, "head": "euclidean"}, "3 members are joined by linear or cosine heads, got a euclidean one"),
+        ({"stage_weight": -1.0, "head": "cosine"}, "stage_weight must be 0 or a positive number, got -1.0"),
+        ({"stage_weight": 2.0}, r"stage_weight 2 .* needs a cosine head, got a linear one; 0 leaves them out"),
         ({"cuts": (80, 60)}, r"cuts must ascend, got \(80, 60\)"),
         ({"resized_min": 0.9, "resized_max": 0.5}, "0 < min <= max <= 1, got 0.9 and 0.5"),
     ],

@@ -47,7 +47,7 @@ def cut(backbone: nn.Module, where: Where) -> tuple[Trunk, Tail]:
     if where not in get_args(Where):
         raise ValueError(f"a network is cut before its last {' or '.join(get_args(Where))}, got {where!r}")
     if isinstance(backbone, JoinedBackbone):
-        raise ValueError("several networks joined are not cut; take one of them: RUN/member-1 in place of RUN")
+        raise ValueError("a joined network is not cut; take one of its members: RUN/member-1 in place of RUN")
     if not isinstance(backbone, TianResNet | HeResNet):
         raise ValueError(
             f"only the residual networks of Tian et al. and of He et al. are cut, got a {type(backbone).__name__}"

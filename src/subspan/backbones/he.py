@@ -69,21 +69,22 @@ class HeResNet(nn.Module):
         pool = [nn.MaxPool2d(3, stride=2, padding=1)] if self.stem == "standard" else []
         return nn.Sequential(self.conv1, self.bn1, nn.ReLU(), *pool)
 
-    def maps(self, images: Tensor, mixing: Mixing | None = None) -> list[Tensor]:
-        """(n, 3, h, w) to the maps (n, c, h', w') after each stage."""
-        x, maps = functional.relu(self.bn1(self.conv1(images))), []
+    def maps(self, images: Tensor, mixing: Mixing | None = None, *, last: int = 1) -> list[Tensor]:
+        """(n, 3, h, w) to the maps (n, c, h', w') after the last stages, so many of them."""
+        x = functional.relu(self.bn1(self.conv1(images)))
+        maps: list[Tensor] = []
         if self.stem == "standard":
             x = functional.max_pool2d(x, 3, stride=2, padding=1)
         for number, stage in enumerate(self.stages()):
             x = stage(x)
             if mixing is not None:
                 x = mixing.after(number, x)
-            maps.append(x)
+            maps = [*maps, x][-last:]
         return maps
 
     def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
         """(n, 3, h, w) to (n, d)."""
-        return self.maps(images, mixing)[-1].mean((2, 3))
+        return self.maps(images, mixing)[0].mean((2, 3))
 
 
 @register_backbone("resnet18-he")

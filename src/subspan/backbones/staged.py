@@ -1,8 +1,9 @@
 """Features after two stages of a trained network, side by side.
 
 The last stage of a network keeps what tells its training classes apart. The stage before it knows more of what a new
-class may need: beside the last features its own take nothing from the old classes and add to the new ones
-(benchmarks/base_sessions.md).
+class may need: on one split its features beside the last ones took nothing from the old classes and added to the new
+ones (benchmarks/base_sessions.md). That holds for methods whose base rows are class means. The learned rows of the head
+have no part in the added features: a method that compares them with means of new classes favours the new ones.
 """
 
 import math
@@ -29,7 +30,8 @@ class StagedBackbone(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(n, 3, h, w) to (n, d + d')."""
-        before, last = (normalize(maps.mean((2, 3)).float(), dim=1) for maps in self.backbone.maps(images)[-2:])
+        maps = self.backbone.maps(images, last=2)
+        before, last = (normalize(one.mean((2, 3)).float(), dim=1) for one in maps)
         return torch.cat([last, self.weight * before], dim=1)
 
 

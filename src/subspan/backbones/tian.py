@@ -99,20 +99,21 @@ class TianResNet(nn.Module):
         """The four stages, each a list of blocks."""
         return [self.get_submodule(f"layer{stage}") for stage in range(1, len(CHANNELS) + 1)]
 
-    def maps(self, images: Tensor, mixing: Mixing | None = None) -> list[Tensor]:
-        """(n, 3, h, w) to the maps (n, c, h', w') after each stage."""
-        x, maps = images, []
+    def maps(self, images: Tensor, mixing: Mixing | None = None, *, last: int = 1) -> list[Tensor]:
+        """(n, 3, h, w) to the maps (n, c, h', w') after the last stages, so many of them."""
+        x = images
+        maps: list[Tensor] = []
         for number, stage in enumerate(self.stages()):
             for block in stage.children():
                 x = block(x, self.clock)
             if mixing is not None:
                 x = mixing.after(number, x)
-            maps.append(x)
+            maps = [*maps, x][-last:]
         return maps
 
     def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
         """(n, 3, h, w) to (n, d)."""
-        return self.maps(images, mixing)[-1].mean((2, 3))
+        return self.maps(images, mixing)[0].mean((2, 3))
 
 
 def _build(

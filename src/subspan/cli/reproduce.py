@@ -310,10 +310,10 @@ def _run_all(
         # Tables find a method by the name it has there, whatever settings it was run with.
         of_name = dataclasses.replace(result, method=name)
         if job.protocol is RANDOM:
-            on_random.append(of_name)
+            on_random.append(_with_options(of_name, recipe, job))
             continue
         for nth, number in enumerate(job.splits):
-            on_fixed[recipes[number]].append(of_name.of_splits([nth]))
+            on_fixed[recipes[number]].append(_with_options(of_name.of_splits([nth]), recipes[number], job))
     return on_random, on_fixed, beyond
 
 
@@ -322,6 +322,14 @@ def _method_for(recipe: str, name: str, config: Config) -> Method:
     options = OPTIONS.get((recipe, name))
     set_by_user = any(setting.method == name for setting in config.settings)
     return config.method(name if options is None or set_by_user else f"{name}:{options}")
+
+
+def _with_options(result: MethodResult, recipe: str, job: Job) -> MethodResult:
+    """A result of our own method with a note on its options, where they are not the defaults."""
+    spec = spec_of(job.method)
+    if result.method not in BEYOND or spec == result.method:
+        return result
+    return dataclasses.replace(result, notes=(*result.notes, f"on recipe '{recipe}' run as {spec}."))
 
 
 def _with_embeddings(files: list[FeatureSet]) -> list[Split]:

@@ -121,7 +121,7 @@ def train_command(
         return
     for outcome, made in zip(outcomes, splits, strict=True):
         folder = outcome.job.folder
-        _tell(outcome, chosen.members)
+        _tell(outcome, chosen)
         if export is not None:
             export_shards(folder, export, folder.name)
         if pack is not None:
@@ -292,10 +292,10 @@ def _slug(name: str) -> str:
     return name.replace(":", "-")
 
 
-def _tell(outcome: Outcome, members: int) -> None:
+def _tell(outcome: Outcome, recipe: Recipe) -> None:
     accuracies = {"validation": outcome.validation, "test": outcome.test}
     shown = ", ".join(f"{what} {value:.2f} %" for what, value in accuracies.items() if value == value)
-    joined = f"{members} networks joined, " if members > 1 else ""
+    joined = f"{recipe.members} networks joined, " if recipe.members > 1 else "joined, " if recipe.joined else ""
     Console().print(
         f"{outcome.job.name}: {joined}{shown}; {outcome.seconds:.1f} s, {outcome.images_per_second:,.0f} images/s "
         f"({outcome.execution or 'trained before'}); {outcome.job.folder}",

@@ -49,11 +49,13 @@ class MethodResult:
     notes: tuple[str, ...] = field(default=())
 
     def of_splits(self, numbers: Sequence[int]) -> "MethodResult":
-        """The accuracies of the draws on these feature files alone."""
+        """The accuracies of the draws on these feature files alone, with their share of the seconds."""
         chosen = np.isin(self.splits, numbers)
+        seconds = self.seconds * len(np.unique(self.splits[chosen])) / len(np.unique(self.splits))
         names = ("base", "novel", "steps", "splits", "novel_at_birth", "novel_at_end")
         kept = {name: getattr(self, name)[chosen] for name in names}
-        return replace(self, **kept, confusion=None, weight_space=None, final_rows=None, predictions=None)
+        nothing = dict.fromkeys(("confusion", "weight_space", "final_rows", "predictions"))
+        return replace(self, **kept, **nothing, seconds=seconds)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,10 @@ class StoredResult:
 
     @property
     def minutes(self) -> float:
-        """Of the device that made it, all that came before the sessions or episodes, whose seconds the result has."""
+        """Of the device that made it, all that came before the sessions or episodes, whose seconds the result has.
+
+        A file that does not tell them apart counts as a whole.
+        """
         return float(self.about.get("seconds_before_sessions", self.about.get("seconds", 0.0))) / 60
 
     def save(self, path: str | Path) -> Path:

@@ -1,4 +1,4 @@
-"""Runs of several networks: members with seeds of their own, trained side by side and joined into one network."""
+"""Runs of joined networks: members with seeds of their own, trained side by side and made into one network."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from subspan.backbones import Network
 from subspan.backbones.joined import join_backbones, join_networks, principal_directions
 from subspan.train.evaluate import batches, evaluation_mode, normalised
 from subspan.train.job import Job
-from subspan.train.recipe import Recipe, kept_directions, member_seed, shown_members
+from subspan.train.recipe import Recipe, kept_directions, member_seed, with_stages
 from subspan.train.run import CHECKPOINT
 
 
@@ -33,7 +33,8 @@ def check_one_kind(job: Job, recipe: Recipe) -> None:
     if (recipe.joined and single) or (members and not recipe.joined):
         kinds = "one network as it is", "members of a joined network"
         there, wanted = kinds if single else kinds[::-1]
-        raise ValueError(f"{job.folder} holds {there}, not {wanted}: choose another folder")
+        asked = f"members={recipe.members}, stage_weight={recipe.stage_weight:g}"
+        raise ValueError(f"{job.folder} holds {there}, not {wanted} ({asked}): choose another folder")
 
 
 def _member_folder(job: Job, member: int) -> Path:
@@ -48,7 +49,7 @@ def join_members(
     device: torch.device,
 ) -> Network:
     """The joined network; what it keeps of the members' features is what holds most of the images ``rows``."""
-    networks = shown_members(networks, recipe)
+    networks = with_stages(networks, recipe)
     whole = join_backbones(networks)
     kept = kept_directions(recipe, whole.feature_dim)
     if not kept:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from subspan.backbones import LinearHead, Network, create_backbone, create_head, feature_dim
-from subspan.backbones.joined import join_networks
+from subspan.backbones.joined import join_backbones, join_networks
 from subspan.backbones.staged import with_stage_before
 from subspan.train.seeds import derive_seed
 from subspan.train.turns import TURNS, TurnNetwork
@@ -58,7 +58,9 @@ class Recipe:
     members: int = _option(1, "networks with seeds of their own, trained at once and joined into one")
     kept_features: int = _option(640, "features kept of all members together, the principal ones; 0: all")
     stage_weight: float = _option(
-        0.0, "weight of the features of the last stage but one beside the last ones; cosine heads only; 0: none"
+        0.0,
+        "weight of the features of the last stage but one beside the last ones, for methods with class means as base "
+        "rows; cosine heads only; 0: none",
     )
 
     epochs: int = _option(100, "passes over the training images; the last incomplete batch of a pass is left out")
@@ -143,7 +145,10 @@ class Recipe:
         if not 0 <= self.stage_weight < math.inf:
             raise ValueError(f"stage_weight must be 0 or a positive number, got {self.stage_weight}")
         if self.stage_weight > 0 and self.head != "cosine":
-            raise ValueError(f"features of two stages (stage_weight) need a cosine head, got a {self.head} one")
+            raise ValueError(
+                f"stage_weight {self.stage_weight:g} (features of two stages) needs a cosine head, got a {self.head} "
+                "one; 0 leaves them out"
+            )
         if not 0 <= self.turn_loss < math.inf:
             raise ValueError(f"turn_loss must be 0 or a positive number, got {self.turn_loss}")
         if self.turn_loss > 0 and self.rotation_share == 0:
@@ -169,7 +174,7 @@ class Recipe:
 
     @property
     def joined(self) -> bool:
-        """Whether the network of a run is made of trained ones, or of more than their last features."""
+        """Whether the network of a run is made from trained members, after their training."""
         return self.members > 1 or self.stage_weight > 0
 
     def head_rows(self, classes: int) -> int:
@@ -196,7 +201,6 @@ RECIPES: dict[str, Recipe] = {
         cuts=(),
         epochs=60,
         members=4,
-        stage_weight=2.0,
     ),
 }
 
@@ -210,7 +214,7 @@ def find_recipe(name: str) -> Recipe:
 
 def member_recipe(recipe: Recipe) -> Recipe:
     """The recipe of each member of a joined network; a recipe of one network is its own."""
-    return dataclasses.replace(recipe, members=1, kept_features=Recipe.kept_features, stage_weight=0.0)
+    return dataclasses.replace(recipe, members=1, kept_features=Recipe.kept_features, stage_weight=Recipe.stage_weight)
 
 
 def member_seed(seed: int, member: int) -> int:
@@ -218,7 +222,7 @@ def member_seed(seed: int, member: int) -> int:
     return derive_seed(seed, "member", member)
 
 
-def shown_members(members: Sequence[Network], recipe: Recipe) -> list[Network]:
+def with_stages(members: Sequence[Network], recipe: Recipe) -> list[Network]:
     """Members with the features that a joined network takes from each."""
     if recipe.stage_weight == 0:
         return list(members)
@@ -238,8 +242,8 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
     if recipe.joined:
         one = member_recipe(recipe)
         members = [build_network(one, classes, member_seed(seed, i)) for i in range(recipe.members)]
-        members = shown_members(members, recipe)
-        width = sum(member.head.weight.shape[1] for member in members)
+        members = with_stages(members, recipe)
+        width = join_backbones(members).feature_dim
         kept = kept_directions(recipe, width)
         return join_networks(members, torch.zeros(width, kept) if kept else None)
     options: dict[str, object] = {"width": recipe.width, "norm": recipe.norm, "se": recipe.se}

@@ -5,8 +5,8 @@ log.csv, tensorboard/    one record per epoch
 checkpoint.safetensors   network, momentum and averages after some epoch; replaced in one step
 weights.safetensors      the trained network
 
-A run of several networks has such a folder for each of them, ``member-1`` and so on; its own has ``run.json`` and the
-joined network in ``weights.safetensors``.
+A run of a joined network has such a folder for each of its members, ``member-1`` and so on; its own has ``run.json``
+and the joined network in ``weights.safetensors``.
 """
 
 import json
