@@ -20,6 +20,7 @@ from subspan.train.collect import Contents, collect
 from subspan.train.device import find_device
 from subspan.train.evaluate import accuracy
 from subspan.train.extract import Extractor, Viewing
+from subspan.train.job import Job
 from subspan.train.members import join_members
 from subspan.train.pack import feature_set
 from subspan.train.run import load_run
@@ -62,20 +63,19 @@ def main() -> None:
     contents = Contents(covariance=True)
     collected = collect(extractor, images, split, contents)
     about = dataclasses.replace(first, recipe=recipe)
-    whole = feature_set(collected, joined, images, split, about, contents, {**extractor.about})
+    whole = feature_set(collected, joined, images, split, about, contents, extractor.about)
     whole.save(given.out, precision="int8")
     print(f"{given.out}: {whole.width} features, session 0 at {whole.meta['session0_test']:.2f} % of test images")
-    if len(split.base_validation):
-        labels = torch.full((len(images.class_names),), -1)
-        labels[list(split.base_classes)] = torch.arange(len(split.base_classes))
+    job = Job.from_split(images, split, given.out.parent, first.seed)
+    if len(job.validation_rows):
         right = accuracy(
             joined,
             images.images,
-            split.base_validation,
-            labels.numpy()[images.labels[split.base_validation]],
+            job.validation_rows,
+            job.validation_labels,
             mean=recipe.mean,
             std=recipe.std,
-            classes=len(split.base_classes),
+            classes=job.base_classes,
             device=device,
         )
         print(f"validation {right:.2f} %")

@@ -75,10 +75,10 @@ class TianResNet(nn.Module):
         if not 0 <= drop_rate < 1:
             raise ValueError(f"drop_rate must lie in [0, 1), got {drop_rate}")
         self.clock = Clock()
+        self.stage_dims = tuple(max(1, round(full * width)) for full in CHANNELS)
         block_size = 5 if dropblock == "full" else 1
         inputs, stream = 3, 0
-        for stage, (count, full) in enumerate(zip(blocks, CHANNELS, strict=True), start=1):
-            outputs = max(1, round(full * width))
+        for stage, (count, outputs) in enumerate(zip(blocks, self.stage_dims, strict=True), start=1):
             layer = nn.ModuleList()
             for place in range(count):
                 drop: Dropout | DropBlock | None
@@ -93,7 +93,6 @@ class TianResNet(nn.Module):
                 inputs, stream = outputs, stream + 1
             self.add_module(f"layer{stage}", layer)
         self.feature_dim = inputs
-        self.stage_dims = tuple(max(1, round(full * width)) for full in CHANNELS)
 
     def stages(self) -> list[nn.Module]:
         """The four stages, each a list of blocks."""

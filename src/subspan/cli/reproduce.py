@@ -305,7 +305,7 @@ def _run_all(
         results = run_jobs(pairs, [job for _, job in jobs], place, on_session=lambda: bar.advance(task))
         bar.update(task, completed=total)
     on_random: list[MethodResult] = []
-    on_fixed: dict[str, list[MethodResult]] = {recipe: [] for recipe in fixed}
+    on_fixed: dict[str, list[MethodResult]] = {name: [] for name in fixed}
     for (name, job), result in zip(jobs, results, strict=True):
         # Tables find a method by the name it has there, whatever settings it was run with.
         of_name = dataclasses.replace(result, method=name)
