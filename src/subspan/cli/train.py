@@ -295,7 +295,8 @@ def _slug(name: str) -> str:
 def _tell(outcome: Outcome, recipe: Recipe) -> None:
     accuracies = {"validation": outcome.validation, "test": outcome.test}
     shown = ", ".join(f"{what} {value:.2f} %" for what, value in accuracies.items() if value == value)
-    joined = f"{recipe.members} networks joined, " if recipe.members > 1 else "joined, " if recipe.joined else ""
+    networks = f"{recipe.members} networks joined, " if recipe.members > 1 else ""
+    joined = networks + ("features of two stages, " if recipe.stage_weight > 0 else "")
     Console().print(
         f"{outcome.job.name}: {joined}{shown}; {outcome.seconds:.1f} s, {outcome.images_per_second:,.0f} images/s "
         f"({outcome.execution or 'trained before'}); {outcome.job.folder}",
