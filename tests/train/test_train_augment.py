@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image, ImageEnhance, ImageOps
 
-from subspan.train.augment import Augment, gather_padded, gather_resized, jitter, turn
+from subspan.train.augment import Augment, gather_padded, gather_resized, jitter, scale_down, turn
 from subspan.train.recipe import PAPER, Recipe
 
 GENERATOR = np.random.default_rng(0)
@@ -51,6 +51,23 @@ def test_jitter_equals_pillows_within_its_rounding(order: tuple[int, int, int]) 
         for kind in order:
             image = enhancers[kind](image).enhance(factors[kind])
         assert np.abs(got[i].numpy() * 255 - np.asarray(image)).max() < 3.5  # Pillow rounds after each of three
+
+
+def test_scaling_down_equals_pillows_within_its_rounding() -> None:
+    got = scale_down(torch.from_numpy(STORE).float().permute(0, 3, 1, 2), 14)
+    assert got.is_contiguous(memory_format=torch.channels_last)
+    for i in range(6):
+        expected = Image.fromarray(STORE[i]).resize((14, 14), Image.Resampling.BILINEAR)
+        assert np.abs(got[i].permute(1, 2, 0).numpy() - np.asarray(expected)).max() < 1.5  # it rounds after each axis
+
+
+def test_smaller_images_are_the_same_images() -> None:
+    recipe = dataclasses.replace(PLAIN, flip=True, jitter=0.4)
+    rows = torch.arange(6)
+    small, labels, *_ = Augment(recipe, 5, 0)(torch.from_numpy(STORE), rows, rows % 5, torch.tensor(0), rows, 14)
+    full, same, *_ = augmented(recipe)
+    assert torch.equal(labels, same)
+    torch.testing.assert_close(small, scale_down(full, 14))
 
 
 def test_turns_equal_numpys() -> None:

@@ -41,7 +41,7 @@ def test_runs_older_than_a_field_keep_their_digest() -> None:
     before = "f5aabdf17bf98559ec0447fb79d1ff7ab256548b07b9bfbb5bff740e54e47c02"  # of 2026-11-15, before turn_loss
     assert PAPER.digest() == before
     assert dataclasses.replace(PAPER, members=2).digest() != before
-    younger = ("turn_loss", "members", "kept_features", "stage_weight")
+    younger = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share")
     old = {name: value for name, value in PAPER.to_dict().items() if name not in younger}
     assert Recipe.from_dict(old) == PAPER
     turned = dataclasses.replace(PAPER, rotation_share=0.5)
@@ -70,6 +70,8 @@ def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
         ({"head": "cosine", "margin": 1.5}, r"margin must lie in \[-1, 1\] .* got 1.5"),
         ({"turn_loss": 1.0}, "turn_loss needs turned images: rotation_share above 0, got 0.0"),
         ({"turn_loss": -1.0, "rotation_share": 0.5}, "turn_loss must be 0 or a positive number, got -1.0"),
+        ({"early_size": 96}, "early_size 96 is above crop_size 84: images only grow"),
+        ({"early_share": 1.5}, r"early_share must lie in \[0, 1\], got 1.5"),
         ({"members": 0}, "members must be at least 1, got 0"),
         ({"kept_features": -1}, "kept_features must be at least 0, got -1"),
         ({"members": 3, "head": "euclidean"}, "3 members are joined by linear or cosine heads, got a euclidean one"),

@@ -74,12 +74,28 @@ def test_a_network_learns_colours_and_leaves_records(tmp_path: Path) -> None:
         {"feature_mix": 0.5, "cutmix": 0.3, "head": "cosine", "margin": 0.1},
         {"feature_mix": 1.0, "backbone": "resnet18-he", "head": "cosine", "margin": -0.1, "rotation_share": 0.5},
         {"turn_loss": 1.0, "rotation_share": 0.5, "cutmix": 0.6, "head": "cosine", "margin": 0.1, "precision": "bf16"},
+        {"early_size": 16, "early_share": 0.5, "cutmix": 0.6, "resized_share": 0.5},
     ],
 )
 def test_other_recipes_run(tmp_path: Path, changes: dict[str, object]) -> None:
     outcome = run(tmp_path, epochs=2, **changes)
     assert 0 <= outcome.test <= 100
     assert all(torch.isfinite(value.float()).all() for value in weights(tmp_path).values())
+
+
+def test_images_grow_after_the_early_epochs(tmp_path: Path) -> None:
+    seen: list[int] = []
+    whole = step.TrainStep._body
+
+    def noted(self: step.TrainStep, size: int) -> None:
+        seen.append(size)
+        whole(self, size)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step.TrainStep, "_body", noted)
+        outcome = run(tmp_path / "small", epochs=8, cuts=(6,), jitter=0.0, early_size=16, early_share=0.5)
+    assert seen == [16] * 24 + [32] * 24
+    assert outcome.test >= 90
 
 
 def test_averaged_weights_replace_the_last_ones(tmp_path: Path) -> None:
@@ -143,9 +159,9 @@ def worker(folder: Path, *words: str) -> list[str]:
     return [sys.executable, str(WORKER), str(folder), *words]
 
 
-@pytest.mark.parametrize("turns", [{}, TURNS], ids=["classes", "turns"])
-def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, turns: dict[str, Any]) -> None:
-    words = ("epochs=16", "cuts=(10,)", "average_decay=0.9", "feature_mix=0.5", *(f"{k}={v}" for k, v in turns.items()))
+@pytest.mark.parametrize("more", [{}, {**TURNS, "early_size": 16, "early_share": 0.5}], ids=["classes", "turns, small"])
+def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, more: dict[str, Any]) -> None:
+    words = ("epochs=16", "cuts=(10,)", "average_decay=0.9", "feature_mix=0.5", *(f"{k}={v}" for k, v in more.items()))
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     victim = subprocess.Popen(worker(tmp_path / "killed", *words), env=environment, stderr=subprocess.DEVNULL)
     log = tmp_path / "killed" / "log.csv"

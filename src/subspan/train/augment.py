@@ -8,6 +8,7 @@ image), flip.
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 from subspan.backbones import STAGES, Mixing
 from subspan.backbones.noise import fold, make_key, uniform
@@ -41,7 +42,7 @@ class Augment(nn.Module):
         self.register_buffer("key", make_key(seed))
 
     def forward(
-        self, store: Tensor, rows: Tensor, labels: Tensor, step: Tensor, place: Tensor
+        self, store: Tensor, rows: Tensor, labels: Tensor, step: Tensor, place: Tensor, size: int | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Augment the images ``store[rows]``.
 
@@ -51,6 +52,7 @@ class Augment(nn.Module):
             labels: their classes, (b,).
             step: the count of training steps, ().
             place: places in the global batch, (b,).
+            size: pixels on a side to which the result is scaled down; None: those of the recipe's crops.
 
         Returns:
             Images (b, 3, s, s), labels (b,), labels of the images mixed in (b,), and the share () of the first labels.
@@ -70,7 +72,7 @@ class Augment(nn.Module):
             quarters = torch.where(turned, 1 + _integers(fold(key, _TURN_BY), place, TURNS - 1), 0)
             pixels = turn(pixels, quarters)
             labels = labels + quarters * self.classes
-        images = self.normalise(pixels)
+        images = scale_down(self.normalise(pixels), size or recipe.crop_size)
         if recipe.cutmix == 0:
             return images, labels, labels, torch.ones((), device=images.device)
         return self.mix(images, labels, key)
@@ -199,6 +201,14 @@ def _neighbours(start: Tensor, length: Tensor, line: Tensor) -> tuple[Tensor, Te
     # A window may start between two pixels; its last sample never needs a pixel beyond ceil(last).
     high = torch.minimum(low + 1, torch.ceil(last)[:, None])
     return low.to(torch.int64), high.to(torch.int64), at - low
+
+
+def scale_down(images: Tensor, size: int) -> Tensor:
+    """Images (b, 3, s, s) to (b, 3, size, size), each pixel a weighted mean of those it covers; channels last."""
+    if images.shape[-1] == size:
+        return images
+    smaller = interpolate(images, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
+    return smaller.contiguous(memory_format=torch.channels_last)
 
 
 def jitter(pixels: Tensor, order: Tensor, factors: Tensor, luma: Tensor) -> Tensor:

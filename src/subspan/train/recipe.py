@@ -21,7 +21,7 @@ MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
 STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 
 # Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
-_LATER = ("turn_loss", "members", "kept_features", "stage_weight")
+_LATER = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share")
 
 
 def _option(default: Any, help_text: str) -> Any:
@@ -77,6 +77,8 @@ class Recipe:
     warmup_epochs: float = _option(0.0, "epochs of linear growth of the rate at the start")
 
     crop_size: int = _option(84, "pixels on a side that the network sees in training")
+    early_size: int = _option(0, "pixels on a side of what it sees in the first epochs, scaled down; 0: crop_size")
+    early_share: float = _option(2 / 3, "share of the epochs that are at early_size, where there is one")
     padding: int = _option(8, "black border around an image before the random crop")
     flip: bool = _option(True, "mirror half of the images")
     jitter: float = _option(0.4, "range of brightness, contrast and saturation factors, in random order per image")
@@ -113,6 +115,7 @@ class Recipe:
             ("epochs", 1),
             ("batch_size", 1),
             ("crop_size", 1),
+            ("early_size", 0),
             ("padding", 0),
             ("drop_ramp", 1),
             ("members", 1),
@@ -127,11 +130,14 @@ class Recipe:
             "feature_mix",
             "label_smoothing",
             "drop_rate",
+            "early_share",
             "average_decay",
             "jitter",
         ):
             if not 0 <= getattr(self, what) <= 1:
                 raise ValueError(f"{what} must lie in [0, 1], got {getattr(self, what)}")
+        if self.early_size > self.crop_size:
+            raise ValueError(f"early_size {self.early_size} is above crop_size {self.crop_size}: images only grow")
         if not 0 < self.resized_min <= self.resized_max <= 1:
             raise ValueError(f"areas of crops need 0 < min <= max <= 1, got {self.resized_min} and {self.resized_max}")
         if self.cutmix + self.feature_mix > 1:
@@ -176,6 +182,19 @@ class Recipe:
     def joined(self) -> bool:
         """Whether the network of a run is made from trained members, after their training."""
         return self.members > 1 or self.stage_weight > 0
+
+    def size_at(self, epoch: int) -> int:
+        """Pixels on a side of the images of an epoch, counted from 0.
+
+        >>> [Recipe(epochs=3, early_size=64).size_at(epoch) for epoch in range(3)]
+        [64, 64, 84]
+        """
+        early = self.early_size > 0 and epoch < round(self.early_share * self.epochs)
+        return self.early_size if early else self.crop_size
+
+    def sizes(self) -> list[int]:
+        """The sizes of all epochs, each once, in their order."""
+        return list(dict.fromkeys(self.size_at(epoch) for epoch in range(self.epochs)))
 
     def head_rows(self, classes: int) -> int:
         """Rows of the head: one per class, or one per class and turn; the upright classes come first."""

@@ -104,10 +104,10 @@ class TrainStep:
         self._place = torch.arange(self._first, self._first + self._local, device=device)
         self._local_rows = torch.arange(self._local, device=device)
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None  # warm-up and capture
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by the size of the images
         self.execution: Execution = "eager"
 
-    def _body(self) -> None:
+    def _body(self, size: int) -> None:
         self.sgd.clear()
         self.network.tick()
         at = (self.step % self.steps_per_epoch) * self.recipe.batch_size + self._place
@@ -115,7 +115,9 @@ class TrainStep:
         rows = self._image_rows.index_select(0, chosen) if self.source.resident else self._local_rows
         labels = self._labels.index_select(0, chosen)
         with torch.no_grad():
-            images, labels, partners, share = self._augment(self.source.store, rows, labels, self.step, self._place)
+            images, labels, partners, share = self._augment(
+                self.source.store, rows, labels, self.step, self._place, size
+            )
             mixing: list[Mixing] = []
             if self.recipe.feature_mix > 0:
                 partners, share, *mixing = self.augment.mix_features(labels, partners, share, self.step)
@@ -193,7 +195,7 @@ class TrainStep:
                 self._capture()
                 self.execution = "graph"
             except RuntimeError as error:
-                self._graph = None
+                self._graphs.clear()
                 torch.cuda.synchronize(self.device)
                 _explain("the CUDA graph could not be captured, the step runs without one", error)
         self.restore(saved)
@@ -209,23 +211,27 @@ class TrainStep:
         """Run a few steps outside any capture: compilation, choice of convolution algorithms, allocations."""
         self._order.copy_(torch.arange(len(self._order), device=self.device))
         if self.device.type != "cuda":
-            self.step.zero_()
-            self._body()
+            for size in self.recipe.sizes():
+                self.step.zero_()
+                self._body(size)
             return
         assert self._side is not None
         self._side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._side):
-            for _ in range(_WARMUP_STEPS):
-                self.step.zero_()  # a run may have fewer steps than this, or none left
-                self._body()
+            for size in self.recipe.sizes():
+                for _ in range(_WARMUP_STEPS):
+                    self.step.zero_()  # a run may have fewer steps than this, or none left
+                    self._body(size)
         torch.cuda.synchronize(self.device)
 
     def _capture(self) -> None:
-        self.sgd.clear()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self._side, capture_error_mode="thread_local"):
-            self._body()
-        self._graph = graph
+        """One graph per size of images."""
+        for size in self.recipe.sizes():
+            self.sgd.clear()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=self._side, capture_error_mode="thread_local"):
+                self._body(size)
+            self._graphs[size] = graph
 
     def epoch(self, epoch: int) -> Iterator[None]:
         """Set the order of this epoch and run one step per iteration."""
@@ -233,11 +239,13 @@ class TrainStep:
         order = epoch_order(len(self._rows), self.seed, epoch)[: len(self._order)]
         self._order.copy_(torch.from_numpy(order))
         batches = order.reshape(self.steps_per_epoch, -1)[:, self._first : self._first + self._local]
+        size = self.recipe.size_at(epoch)
+        graph = self._graphs.get(size)
         for _ in self.source.epoch(self._rows[batches]):
-            if self._graph is not None:
-                self._graph.replay()
+            if graph is not None:
+                graph.replay()
             else:
-                self._body()
+                self._body(size)
             yield
 
     @property
