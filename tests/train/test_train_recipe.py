@@ -24,6 +24,8 @@ def test_strong_is_what_the_documentation_says() -> None:
     assert (strong.weight_decay, strong.cutmix, strong.se, strong.epochs, strong.members) == (1e-3, 0.6, True, 60, 4)
     assert (strong.head, strong.head_scale, strong.schedule) == ("cosine", 16.0, "cosine")
     assert (strong.dropblock, strong.resized_share, strong.stage_weight) == ("none", 0.25, 0.0)
+    assert (strong.crop_size, strong.padding, strong.early_size) == (104, 10, 64)
+    assert [strong.size_at(epoch) for epoch in (0, 39, 40, 59)] == [64, 64, 104, 104]
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -70,7 +72,7 @@ def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
         ({"head": "cosine", "margin": 1.5}, r"margin must lie in \[-1, 1\] .* got 1.5"),
         ({"turn_loss": 1.0}, "turn_loss needs turned images: rotation_share above 0, got 0.0"),
         ({"turn_loss": -1.0, "rotation_share": 0.5}, "turn_loss must be 0 or a positive number, got -1.0"),
-        ({"early_size": 96}, "early_size 96 is above crop_size 84: images only grow"),
+        ({"early_size": 96}, "early_size 96 is above crop_size 84: images only grow; 0: none"),
         ({"early_share": 1.5}, r"early_share must lie in \[0, 1\], got 1.5"),
         ({"members": 0}, "members must be at least 1, got 0"),
         ({"kept_features": -1}, "kept_features must be at least 0, got -1"),

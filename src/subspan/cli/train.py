@@ -33,7 +33,10 @@ from subspan.train.trainer import Outcome, Runtime, train
 DataOption = Annotated[Path, typer.Option("--data", help="images: zips or folders of classes, or another known format")]
 ListsOption = Annotated[Path | None, typer.Option("--lists", help="list file of a published split, if not beside data")]
 RunOption = Annotated[Path, typer.Option("--run", help="folder of a finished run")]
-SizeOption = Annotated[int, typer.Option("--image-size", help="side of the images in pixels")]
+SizeOption = Annotated[
+    int | None,
+    typer.Option("--image-size", help="side of the images in pixels; default: the recipe's crop size"),
+]
 RunSizeOption = Annotated[
     int | None,
     typer.Option("--image-size", help="side of the images in pixels; default: the run's", show_default=False),
@@ -71,7 +74,7 @@ def train_command(
     resume: Annotated[bool, typer.Option("--resume", help="go on from the folder's checkpoint")] = False,
     lists: ListsOption = None,
     validation: Annotated[int, typer.Option("--validation", help="images per base class to hold out, if not 0")] = 0,
-    image_size: SizeOption = 84,
+    image_size: SizeOption = None,
     export: Annotated[
         Path | None, typer.Option("--export-shards", help="also write fp16 weights into a folder")
     ] = None,
@@ -110,6 +113,7 @@ def train_command(
     chosen = dataclasses.replace(find_recipe(recipe_name), **recipe)
     find_device(Runtime(**runtime).device)
     recipes = [_split_recipe(name, lists, validation) for name in split]
+    image_size = image_size or chosen.crop_size
     images = read_images(data, size=image_size)
     splits = [each.make(images) for each in recipes]
     base = out or Path("runs") / f"{recipe_name}-{'-'.join(_slug(name) for name in split)}"
@@ -246,7 +250,7 @@ def _open(run: Path, data: Path, lists: Path | None, image_size: int | None) -> 
     """The images and the split of a run."""
     _, settings = load_run(run)
     recipe = _split_recipe(settings.split, lists, int(settings.about.get("validation", 0)))
-    images = read_images(data, size=image_size or int(settings.about.get("image_size", 84)))
+    images = read_images(data, size=image_size or int(settings.about.get("image_size", settings.recipe.crop_size)))
     return images, recipe.make(images)
 
 

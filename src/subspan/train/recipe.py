@@ -137,7 +137,9 @@ class Recipe:
             if not 0 <= getattr(self, what) <= 1:
                 raise ValueError(f"{what} must lie in [0, 1], got {getattr(self, what)}")
         if self.early_size > self.crop_size:
-            raise ValueError(f"early_size {self.early_size} is above crop_size {self.crop_size}: images only grow")
+            raise ValueError(
+                f"early_size {self.early_size} is above crop_size {self.crop_size}: images only grow; 0: none"
+            )
         if not 0 < self.resized_min <= self.resized_max <= 1:
             raise ValueError(f"areas of crops need 0 < min <= max <= 1, got {self.resized_min} and {self.resized_max}")
         if self.cutmix + self.feature_mix > 1:
@@ -205,14 +207,17 @@ PAPER = Recipe()
 RECIPES: dict[str, Recipe] = {
     "paper": PAPER,
     "paper-tiered": dataclasses.replace(PAPER, name="paper-tiered", epochs=60, cuts=(30, 45)),
-    # What each network has is from PAPER-NOTES 4.6; that several short ones are worth more than a long one, from
-    # benchmarks/base_sessions.md.
+    # What each network has is from PAPER-NOTES 4.6; that several short ones are worth more than a long one, and larger
+    # images more than either, from benchmarks/base_sessions.md.
     "strong": dataclasses.replace(
         PAPER,
         name="strong",
         weight_decay=1e-3,
         dropblock="none",
         cutmix=0.6,
+        crop_size=104,
+        early_size=64,
+        padding=10,
         resized_share=0.25,
         se=True,
         head="cosine",
