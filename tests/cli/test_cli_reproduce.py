@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import re
 import shutil
 import sys
 import warnings
@@ -16,7 +17,7 @@ from subspan.methods import create_method, regularizer
 from subspan.protocols.config import Config, Setting
 from subspan.protocols.multi_session import MultiSession
 from subspan.protocols.stored_results import StoredResult
-from subspan.report.reproduction import BEYOND, METHODS
+from subspan.report.reproduction import BEYOND, METHODS, OPTIONS
 from subspan.solve import sgd
 
 C0, C1 = BASE_COUNT, 16  # eight sessions of two ways
@@ -147,6 +148,12 @@ def test_our_own_method_has_the_options_of_each_recipe(written, folder):
     text = (written / "R.md").read_text().replace("\\", "")
     assert note in text
     assert "on recipe 'paper' run as" not in text
+
+
+def test_methods_of_the_paper_have_the_options_of_each_recipe(written):
+    text = (written / "R.md").read_text().replace("\\", "")
+    notes = set(re.findall(r"(\w+): on recipe 'strong' run as (\w+:[^ ]+)\.", text))
+    assert notes == {(name, f"{name}:{options}") for (_, name), options in OPTIONS.items()}
 
 
 def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):

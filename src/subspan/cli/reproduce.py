@@ -283,7 +283,7 @@ def _run_all(
     everything = tuple(range(len(pairs)))
     both = [(method, memory) for memory in (False, True) for method in METHODS]
     alone = [(method, False) for method in (*ABLATION, *TUNED) if method not in METHODS]
-    jobs = [(method, Job(RANDOM, config.method(method), memory, everything)) for method, memory in both + alone]
+    jobs = [(name, Job(RANDOM, _method_for(recipe, name, config), memory, everything)) for name, memory in both + alone]
     own = [_method_for(recipe, method, config) for method in BEYOND]
     beyond = tuple(n for n, pair in enumerate(pairs) if not any(missing_for(pair[0], m, True, pair[1]) for m in own))
     ours = [(method, memory) for memory in (False, True) for method in BEYOND]
@@ -325,9 +325,9 @@ def _method_for(recipe: str, name: str, config: Config) -> Method:
 
 
 def _with_options(result: MethodResult, recipe: str, job: Job) -> MethodResult:
-    """A result of our own method with a note on its options, where they are not the defaults."""
-    spec = spec_of(job.method)
-    if result.method not in BEYOND or spec == result.method:
+    """A result with a note on its options: a method of ours, or one with options of its own for the recipe."""
+    spec, name = spec_of(job.method), result.method
+    if spec == name or not (name in BEYOND or (recipe, name) in OPTIONS):
         return result
     return dataclasses.replace(result, notes=(*result.notes, f"on recipe '{recipe}' run as {spec}."))
 
