@@ -43,7 +43,7 @@ def test_runs_older_than_a_field_keep_their_digest() -> None:
     before = "f5aabdf17bf98559ec0447fb79d1ff7ab256548b07b9bfbb5bff740e54e47c02"  # of 2026-11-15, before turn_loss
     assert PAPER.digest() == before
     assert dataclasses.replace(PAPER, members=2).digest() != before
-    younger = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share")
+    younger = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem")
     old = {name: value for name, value in PAPER.to_dict().items() if name not in younger}
     assert Recipe.from_dict(old) == PAPER
     turned = dataclasses.replace(PAPER, rotation_share=0.5)
@@ -52,8 +52,12 @@ def test_runs_older_than_a_field_keep_their_digest() -> None:
 
 
 def test_he_network_takes_the_same_recipe() -> None:
-    network = build_network(dataclasses.replace(PAPER, backbone="resnet18-he", width=0.05), 7, seed=0)
+    recipe = dataclasses.replace(PAPER, backbone="resnet18-he", width=0.05)
+    network = build_network(recipe, 7, seed=0)
     assert network.head.weight.shape == (7, 26)
+    small = build_network(dataclasses.replace(recipe, stem="small"), 7, seed=0)
+    kernels = [dict(one.named_parameters())["backbone.conv1.weight"].shape[2:] for one in (network, small)]
+    assert kernels == [(7, 7), (3, 3)]
 
 
 def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:

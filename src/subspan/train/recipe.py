@@ -21,7 +21,7 @@ MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
 STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 
 # Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
-_LATER = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share")
+_LATER = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem")
 
 
 def _option(default: Any, help_text: str) -> Any:
@@ -42,6 +42,9 @@ class Recipe:
 
     backbone: str = _option("resnet18-tian", "resnet12-tian, resnet18-tian or resnet18-he")
     width: float = _option(1.0, "factor on the number of channels")
+    stem: Literal["standard", "small"] = _option(
+        "standard", "first layers of resnet18-he: a 7x7 kernel of stride 2 and a pool, or small: a 3x3 kernel"
+    )
     norm: Literal["batch", "group", "none"] = _option("batch", "normalisation inside the network")
     se: bool = _option(False, "squeeze-and-excitation in every block")
     dropblock: Literal["paper", "full", "none"] = _option(
@@ -271,8 +274,10 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
         kept = kept_directions(recipe, width)
         return join_networks(members, torch.zeros(width, kept) if kept else None)
     options: dict[str, object] = {"width": recipe.width, "norm": recipe.norm, "se": recipe.se}
-    if recipe.backbone.endswith("-tian"):  # the others have no dropout of their own
+    if recipe.backbone.endswith("-tian"):  # others have no dropout of their own
         options |= {"dropblock": recipe.dropblock, "drop_rate": recipe.drop_rate, "drop_ramp": recipe.drop_ramp}
+    elif recipe.backbone.endswith("-he"):
+        options |= {"stem": recipe.stem}
     backbone = create_backbone(recipe.backbone, seed=derive_seed(seed, "backbone"), **options)
     head = create_head(
         recipe.head,
