@@ -3,16 +3,20 @@
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from made_up_images import BASE, WAYS, World, run
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from subspan.methods import BaseSession, Head, Session
+from subspan.methods.cosine import unit
 from subspan.protocols.multi_session import MultiSession
 from subspan.protocols.results import MethodResult
 from subspan.systems.idlvq_full import Idlvq, calibrated
 from subspan.systems.training_run import TrainingRun
+from subspan.train.maps import SplitMaps
 
 PROTOCOL = MultiSession(ways=WAYS, draws=1)
 QUICK = Idlvq(base_intra=0.1, intra=0.1, forget=1.0, epochs=30, rate=0.01)
@@ -31,6 +35,41 @@ def test_it_learns_and_what_holds_old_classes_holds_them(world: World) -> None:
     assert held.base[:, 0].mean() > 80
     assert held.novel[:, -1].mean() > 5 * chance
     assert held.base[:, -1].mean() > loose.base[:, -1].mean() + 3
+
+
+class Means(nn.Module):
+    """Means of maps as features."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return maps.mean((2, 3)) * self.weight
+
+
+def with_short_test_features(maps: SplitMaps) -> SplitMaps:
+    """Features about a direction for each class: long ones of training images, short ones of all others."""
+    items, width, generator = maps.items, 32, torch.Generator().manual_seed(0)
+    support = np.repeat(items.novel_support_labels, items.novel_support.shape[1])
+    others = np.concatenate([items.base_test_labels, BASE + items.novel_test_labels, BASE + support])
+    labels = torch.cat([torch.tensor(others), maps.labels])
+    directions = unit(torch.randn(int(labels.max()) + 1, width, generator=generator))
+    features = unit(directions[labels] + torch.randn(len(labels), width, generator=generator) / width**0.5)
+    features[: len(others)] *= 0.3
+    return dataclasses.replace(maps, tail=Means(width), maps=features[..., None, None])  # type: ignore[arg-type]
+
+
+def test_short_features_do_not_take_base_images_for_new_classes(world: World) -> None:
+    maps = with_short_test_features(world.maps("stage"))
+
+    def base_accuracy(system: Idlvq) -> float:
+        found = PROTOCOL.run(maps.items, system.on(maps, run(**FAST)), memory=False)
+        return float(found.base[:, -1].mean())
+
+    still = dataclasses.replace(QUICK, epochs=0)
+    assert base_accuracy(still) > 80
+    assert base_accuracy(dataclasses.replace(still, length_one=False)) < 50
 
 
 def test_training_on_the_base_classes_lowers_the_loss_of_held_out_images(world: World) -> None:
@@ -68,7 +107,7 @@ def test_an_exemplar_is_the_image_nearest_to_its_reference(world: World) -> None
     system = dataclasses.replace(QUICK, epochs=1).on(maps, run(**{**FAST, "steps": 5}))
     known = system.prepared
     tail = {name.removeprefix("tail."): t for name, t in known.state.items() if name.startswith("tail.")}
-    features = maps.features(maps.training, tail)
+    features = unit(maps.features(maps.training, tail))
     for c in range(BASE):
         of_class = maps.training[maps.labels == c]
         distances = (features[maps.labels == c] - known.references[c]).norm(dim=1)

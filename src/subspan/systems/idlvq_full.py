@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..methods import BaseSession, Head, Session, Update, register
 from ..methods.base import State, check_options, class_means, option
+from ..methods.cosine import unit
 from ..train.maps import SplitMaps
 from .heads import euclidean_scores
 from .idlvq import quantisation_loss
@@ -57,6 +58,12 @@ class Idlvq(NetworkSystem[QuantisedBase]):
     they are, statistics and dropout switched off; sessions move the last stage. Squared distances are in units of their
     mean within base classes. No hyper-parameter is known; ours are of the ranges that were recalled, chosen on features
     of the development split (split 0) with a residual layer in place of the last stage.
+
+    Features are brought to length one before distances are taken. Our networks are trained with products, not with
+    distances: features of classes that they never saw are short (means of length 0.17 on split 0, those of base classes
+    0.30), and so are those of base test images beside training images. New references then lie in the middle and take
+    24 % of the base test images in session 1 though nothing moves: 79.7 to 69.2 %, and 52.4 % after the last session.
+    At length one it is 5 %, and 82.0 to 76.9 and 57.2 %. Exemplars cannot tell, for all of them stay right.
     """
 
     name = "idlvq-full"
@@ -67,6 +74,7 @@ class Idlvq(NetworkSystem[QuantisedBase]):
     where = "stage"
     uses_memory = True
     training = Training(steps=1000, batch=128, rates=(1e-3, 1e-4), rate_cuts=(0.7,), optimiser="sgd", nesterov=False)
+    length_one: bool = option(True, "bring features to length one before distances are taken")
     base_intra: float = option(0.01, "weight of the distance to the own reference, on base classes")
     intra: float = option(0.01, "weight of the distance to the own reference, in sessions")
     forget: float = option(10.0, "weight of the drift of exemplars")
@@ -82,7 +90,7 @@ class Idlvq(NetworkSystem[QuantisedBase]):
         return ("It keeps one image of every class that it has learned.",)
 
     def prepare(self, maps: SplitMaps, run: TrainingRun) -> QuantisedBase:
-        features, labels = maps.training_features, maps.labels
+        features, labels = self._embedded(maps.training_features), maps.labels
         means = class_means(features, labels, tuple(range(maps.class_count)))
         unit_length = (features - means[labels]).square().sum(1).mean().sqrt()
         log_gamma = _best_log_gamma(means / unit_length, features / unit_length, labels, self.base_intra)
@@ -90,12 +98,12 @@ class Idlvq(NetworkSystem[QuantisedBase]):
 
         def loss(live: State, generator: torch.Generator) -> Tensor:
             chosen = torch.randint(len(labels), (run.settings.batch,), generator=generator).to(labels.device)
-            found = maps.through(maps.at(maps.training[chosen]), tail_in(live)) / unit_length
+            found = self._embedded(maps.through(maps.at(maps.training[chosen]), tail_in(live))) / unit_length
             return quantisation_loss(live, found[None], labels[chosen][None], self.base_intra)[0]
 
         learned = run.minimise(start, loss, "base references")
         references = learned.pop("references") * unit_length
-        after = maps.features(maps.training, tail_in(learned))
+        after = self._embedded(maps.features(maps.training, tail_in(learned)))
         distances = torch.stack([(after - references[c]).square().sum(1) for c in range(maps.class_count)])
         own = labels == torch.arange(maps.class_count, device=labels.device)[:, None]
         exemplars = maps.training[distances.masked_fill(~own, torch.inf).argmin(1)]
@@ -125,9 +133,13 @@ class Idlvq(NetworkSystem[QuantisedBase]):
         if state is None:
             state = {name: tensor.expand(len(rows), *tensor.shape) for name, tensor in known.state.items()}
         tails = [tail_in(of_problem(state, problem)) for problem in range(len(rows))]
-        features = torch.stack([known.maps.features(positions, tail) for tail in tails])
+        features = self._embedded(torch.stack([known.maps.features(positions, tail) for tail in tails]))
         gamma = state["log_gamma"].exp()[:, None, None]
         return gamma * euclidean_scores(rows / known.unit_length, features / known.unit_length)
+
+    def _embedded(self, features: Tensor) -> Tensor:
+        """Features (..., d) of the network as distances to references see them."""
+        return unit(features) if self.length_one else features
 
     def _session(self, old: Tensor, state: State, positions: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """References (C, d), the state and the last loss after one session of one problem; old references (C', d)."""
@@ -136,13 +148,13 @@ class Idlvq(NetworkSystem[QuantisedBase]):
         shown = maps.at(torch.cat([positions, state["exemplars"].to(positions)]))
         every = torch.cat([labels, torch.arange(len(old), device=labels.device)])
         with torch.no_grad():
-            before = maps.through(shown, tail_in(state)) / unit_length
+            before = self._embedded(maps.through(shown, tail_in(state))) / unit_length
         support, stored = before[: len(positions)], before[len(positions) :]
         value = torch.zeros(())
 
         def loss(live: State, step: int) -> Tensor:
             nonlocal value
-            features = maps.through(shown, tail_in(live)) / unit_length
+            features = self._embedded(maps.through(shown, tail_in(live))) / unit_length
             references = torch.cat([old / unit_length, live["references"]])
             missed = quantisation_loss({**live, "references": references}, features[None], every[None], self.intra)[0]
             value = missed + self.forget * (features[len(positions) :] - stored).square().sum(1).mean()
@@ -155,7 +167,7 @@ class Idlvq(NetworkSystem[QuantisedBase]):
             raise ValueError(f"the loss of a session of {self.name} became {float(value.detach())}; try a smaller rate")
 
         with torch.no_grad():
-            after = maps.through(shown, tail_in(learned)) / unit_length
+            after = self._embedded(maps.through(shown, tail_in(learned))) / unit_length
         kept = old / unit_length
         if self.calibrate:
             kept = calibrated(kept, stored, after[len(positions) :], self.sigma)
