@@ -58,8 +58,8 @@ class Topic(NetworkSystem[GasOfBase]):
     mean of the anchor term is over nodes and dimensions (350 / 640 is near the recalled weight 0.5 of a sum); logits
     are inner products with unit features times the mean length of base features, so that base rows keep their logits;
     no epoch is chosen by test accuracy; alpha = 1, two passes; new nodes get edges by the support, old ones stay. The
-    rate of 0.1 is that of rows and nodes, the network's is a tenth of it: weights and features of our base sessions are
-    so small (features of length 0.3 on the development split, split 0) that the scripts' rate throws them about.
+    rate of 0.1 is that of rows and nodes, the network's is a tenth of it: weights and features of our base sessions may
+    be so small (features of length 0.3 with strong on the development split, split 0) that 0.1 throws them about.
     """
 
     name = "topic"
