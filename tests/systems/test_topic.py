@@ -62,7 +62,7 @@ def test_it_learns_new_classes_and_keeps_old_ones(world: World) -> None:
     found = result(world, QUICK)
     assert found.base[:, 0].mean() > 70
     assert found.novel[:, 1].mean() > 3 * CHANCE
-    assert found.base[:, -1].mean() > 3 * CHANCE
+    assert found.base[:, -1].mean() > 40
 
 
 def test_its_anchors_keep_old_classes_where_weights_and_features_are_as_small_as_real_ones(world: World) -> None:

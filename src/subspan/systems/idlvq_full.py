@@ -71,7 +71,7 @@ class Idlvq(NetworkSystem[QuantisedBase]):
     name = "idlvq-full"
     summary = "reference vectors that learn together with the last stage; a reconstruction"
     reference = "Chen and Lee (IDLVQ-C), ICLR 2021"
-    marks = "M: a reconstruction; last stage of our base session, all hyper-parameters: ours"
+    marks = "M: a reconstruction; last stage of our base session, length one, all hyper-parameters: ours"
     protocol = "multi-session"
     where = "stage"
     uses_memory = True
