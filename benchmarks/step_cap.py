@@ -21,7 +21,8 @@ Measured on 2026-11-15 on the CPU, splits 1 to 4 (recipe `paper`), three draws e
 
 So the published subspace row with memory is met by sessions that no cap has ended, to 0.4 points on average, the
 fine-tuning row without memory, too, to 1.5 (3.7 with the cap), and the subspace row without memory by sessions of at
-most 1200 steps, to 0.5. What ended those is not known; a looser tolerance for all does not explain it (docs/results.md).
+most 1200 steps, to 0.5. What ended those is not known; a looser tolerance for all does not explain it
+(docs/results.md).
 
     python benchmarks/step_cap.py benchmarks/features/paper-random-*.safetensors --draws 3
 """
