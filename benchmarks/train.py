@@ -244,10 +244,15 @@ def main() -> None:
     given = parser.parse_args()
     device = find_device(given.device)
     recipe = dataclasses.replace(
-        member_recipe(find_recipe(given.recipe)), batch_size=given.batch, width=given.width, precision=given.precision
+        member_recipe(find_recipe(given.recipe)),
+        batch_size=given.batch,
+        width=given.width,
+        precision=given.precision,
+        early_size=0,  # one size of images for all steps
     )
     runtime = Runtime(execution=given.execution, compile_mode=given.compile_mode)
-    pixels = np.random.default_rng(0).integers(0, 256, (given.images, 84, 84, 3), dtype=np.uint8)
+    shape = (given.images, recipe.crop_size, recipe.crop_size, 3)
+    pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     store = torch.from_numpy(pixels).to(device)
     work = flops_per_image(recipe)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"

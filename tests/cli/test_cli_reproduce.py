@@ -156,6 +156,14 @@ def test_methods_of_the_paper_have_the_options_of_each_recipe(written):
     assert notes == {(name, f"{name}:{options}") for (_, name), options in OPTIONS.items()}
 
 
+def test_variants_have_the_options_of_the_recipe_but_for_those_they_name():
+    nothing = Config("multi-session", ())
+    for name, named in (("finetune:beta_base=0", {"beta_base": 0.0}), ("semantic:gamma=0.5", {"gamma": 0.5})):
+        of_recipe = reproduce._method_for("strong", name.partition(":")[0], nothing)
+        assert reproduce._method_for("strong", name, nothing) == dataclasses.replace(of_recipe, **named)
+        assert reproduce._method_for("paper", name, nothing) == create_method(name)
+
+
 def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):
     methods = {line[0] for line in rows_of(written / "beyond.csv")}
     assert methods == {*METHODS.values(), *BEYOND.values()}

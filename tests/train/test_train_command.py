@@ -160,6 +160,7 @@ def test_wrong_words_are_refused_before_images_are_read(tmp_path: Path) -> None:
         ([*train, "folder", "--recipe", "weak"], "unknown recipe 'weak'"),
         ([*train, "folder", "--device", "cuda:99"], "cuda:99"),
         ([*train, "folder", "--device", "cpu"], "there is nothing at"),
+        ([*train, "folder", "--image-size", "80"], "images of 80 pixels are smaller than the crops of 84: choose"),
         (["pack", "--run", "r", "--data", "d", "--out", "f.npz"], r"written as .safetensors; got 'f.npz'"),
     ):
         result = RUNNER.invoke(app, words)

@@ -46,6 +46,8 @@ def test_runs_older_than_a_field_keep_their_digest() -> None:
     younger = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem")
     old = {name: value for name, value in PAPER.to_dict().items() if name not in younger}
     assert Recipe.from_dict(old) == PAPER
+    assert dataclasses.replace(PAPER, early_share=0.5).digest() == before  # nothing is early
+    assert dataclasses.replace(PAPER, early_size=64).digest() != before
     turned = dataclasses.replace(PAPER, rotation_share=0.5)
     digests = {turned.digest(), *(dataclasses.replace(turned, turn_loss=weight).digest() for weight in (0.5, 1.0))}
     assert len(digests) == 3
@@ -76,7 +78,9 @@ def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
         ({"head": "cosine", "margin": 1.5}, r"margin must lie in \[-1, 1\] .* got 1.5"),
         ({"turn_loss": 1.0}, "turn_loss needs turned images: rotation_share above 0, got 0.0"),
         ({"turn_loss": -1.0, "rotation_share": 0.5}, "turn_loss must be 0 or a positive number, got -1.0"),
-        ({"early_size": 96}, "early_size 96 is above crop_size 84: images only grow; 0: none"),
+        ({"early_size": 96}, "early_size 96 is above crop_size 84: images only grow. Choose a smaller one, or 0"),
+        ({"early_size": 4}, r"early_size must be 0 \(none\) or at least 16, got 4"),
+        ({"stem": "small"}, "stem 'small' is one of resnet18-he; resnet18-tian has a stem of its own"),
         ({"early_share": 1.5}, r"early_share must lie in \[0, 1\], got 1.5"),
         ({"members": 0}, "members must be at least 1, got 0"),
         ({"kept_features": -1}, "kept_features must be at least 0, got -1"),

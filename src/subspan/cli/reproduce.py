@@ -318,10 +318,14 @@ def _run_all(
 
 
 def _method_for(recipe: str, name: str, config: Config) -> Method:
-    """A method with the user's settings, or the options that were chosen for features of this recipe."""
-    options = OPTIONS.get((recipe, name))
-    set_by_user = any(setting.method == name for setting in config.settings)
-    return config.method(name if options is None or set_by_user else f"{name}:{options}")
+    """A method with the user's settings, or with the options chosen for features of this recipe; those named outrank
+    both.
+    """
+    plain, _, named = name.partition(":")
+    options = OPTIONS.get((recipe, plain))
+    if options is None or any(setting.method == plain for setting in config.settings):
+        return config.method(name)
+    return config.method(f"{plain}:{options},{named}")
 
 
 def _with_options(result: MethodResult, recipe: str, job: Job) -> MethodResult:

@@ -80,6 +80,7 @@ def multi_session_part(
         notes = (
             f"Base sessions by recipe '{recipe}'. Splits: {', '.join(splits)}; a system is averaged over those it "
             "can run on.",
+            *(f"{one.name}: {note}" for one in found for note in one.result.notes),
         )
         made.tables.append(
             systems_table([*found, *ran, *kept], rows, published(), fixed=fixed, recipe=recipe, notes=notes)

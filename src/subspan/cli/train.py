@@ -113,7 +113,12 @@ def train_command(
     chosen = dataclasses.replace(find_recipe(recipe_name), **recipe)
     find_device(Runtime(**runtime).device)
     recipes = [_split_recipe(name, lists, validation) for name in split]
-    image_size = image_size or chosen.crop_size
+    image_size = chosen.crop_size if image_size is None else image_size
+    if image_size < chosen.crop_size:
+        raise ValueError(
+            f"images of {image_size} pixels are smaller than the crops of {chosen.crop_size}: choose --image-size and "
+            "--crop-size alike"
+        )
     images = read_images(data, size=image_size)
     splits = [each.make(images) for each in recipes]
     base = out or Path("runs") / f"{recipe_name}-{'-'.join(_slug(name) for name in split)}"
@@ -250,7 +255,8 @@ def _open(run: Path, data: Path, lists: Path | None, image_size: int | None) -> 
     """The images and the split of a run."""
     _, settings = load_run(run)
     recipe = _split_recipe(settings.split, lists, int(settings.about.get("validation", 0)))
-    images = read_images(data, size=image_size or int(settings.about.get("image_size", settings.recipe.crop_size)))
+    own = int(settings.about.get("image_size", settings.recipe.crop_size))
+    images = read_images(data, size=own if image_size is None else image_size)
     return images, recipe.make(images)
 
 

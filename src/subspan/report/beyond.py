@@ -36,8 +36,8 @@ def beyond_table(results: Sequence[MethodResult], seeds: Sequence[int]) -> Repor
     notes = (
         f"{splits_sentence(seeds)} Only these have what the method needs. Its options were chosen on split 0, which no "
         "table reports.",
-        f"p: paired t-test over splits, times the number of comparisons; the bar is p < {LEVEL}. Two splits have one "
-        "degree of freedom: such a p says little.",
+        f"p: paired t-test over splits, times the number of comparisons; the bar is p < {LEVEL}."
+        + (" Two splits have one degree of freedom: such a p says little." if len(seeds) == 2 else ""),
     )
     return ReportTable("beyond", heading, Table(("method",), columns, tuple(rows), heading, notes))
 

@@ -178,7 +178,7 @@ class Topic(NetworkSystem[GasOfBase]):
             optimiser.step()
             slower.step()
         if not bool(torch.isfinite(value)):
-            raise ValueError(f"the loss of a session of {self.name} became {float(value.detach())}; try a smaller rate")
+            raise ValueError(f"the loss of a session of {self.name} became {float(value.detach())}; try smaller rates")
         return {name: leaf.detach() for name, leaf in leaves.items()}, value.detach()
 
     @property

@@ -1,4 +1,4 @@
-"""Augmentation of whole batches on the device: gather, crop, jitter, flip, turn, mix; no host synchronisation.
+"""Augmentation of whole batches on the device: gather, crop, jitter, flip, turn, scale, mix; no host synchronisation.
 
 Every number is hashed from (seed, step, place in the global batch), so that a batch is the same after a resume, on
 every device and however many processes share it (mixing alone pairs images within one process). Order of operations as

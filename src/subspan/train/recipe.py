@@ -139,9 +139,14 @@ class Recipe:
         ):
             if not 0 <= getattr(self, what) <= 1:
                 raise ValueError(f"{what} must lie in [0, 1], got {getattr(self, what)}")
+        if self.stem != "standard" and not self.backbone.endswith("-he"):
+            raise ValueError(f"stem '{self.stem}' is one of resnet18-he; {self.backbone} has a stem of its own")
+        if 0 < self.early_size < 16:
+            raise ValueError(f"early_size must be 0 (none) or at least 16, got {self.early_size}")
         if self.early_size > self.crop_size:
             raise ValueError(
-                f"early_size {self.early_size} is above crop_size {self.crop_size}: images only grow; 0: none"
+                f"early_size {self.early_size} is above crop_size {self.crop_size}: images only grow. Choose a smaller "
+                "one, or 0 for none"
             )
         if not 0 < self.resized_min <= self.resized_max <= 1:
             raise ValueError(f"areas of crops need 0 < min <= max <= 1, got {self.resized_min} and {self.resized_max}")
@@ -180,6 +185,8 @@ class Recipe:
     def digest(self) -> str:
         """sha256 over every field but the name; a field added later counts where it is not at its default."""
         unused = {"name", *(k for k in _LATER if getattr(self, k) == getattr(Recipe, k))}
+        if self.early_size == 0:
+            unused.add("early_share")
         values = {k: v for k, v in self.to_dict().items() if k not in unused}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
@@ -194,7 +201,7 @@ class Recipe:
         >>> [Recipe(epochs=3, early_size=64).size_at(epoch) for epoch in range(3)]
         [64, 64, 84]
         """
-        early = self.early_size > 0 and epoch < round(self.early_share * self.epochs)
+        early = self.early_size > 0 and epoch < int(self.early_share * self.epochs)
         return self.early_size if early else self.crop_size
 
     def sizes(self) -> list[int]:
