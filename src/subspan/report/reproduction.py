@@ -40,10 +40,10 @@ BEYOND: Mapping[str, str] = {"calibrated": "Calibrated prototypes"}  # ours, in 
 # with one network of 140 epochs, the others with two of 60 (benchmarks/base_sessions.md).
 OPTIONS: Mapping[tuple[str, str], str] = {
     ("strong", "calibrated"): "shrinkage=3,learned=0,pull=0,offset=0.08",
-    ("strong", "finetune"): "weight_decay=0.001,learning_rate=0.0005,max_steps=500",
-    ("strong", "subspace"): "gamma=0.37,weight_decay=0.0015,learning_rate=0.0006,max_steps=500",
-    ("strong", "linear_map"): "gamma=0.16,weight_decay=0.0012,learning_rate=0.0008,max_steps=500",
-    ("strong", "semantic"): "gamma=0.11,weight_decay=0.0007,learning_rate=0.0012,max_steps=500",
+    ("strong", "finetune"): "weight_decay=0.001,learning_rate=0.001,max_steps=250",
+    ("strong", "subspace"): "gamma=0.37,weight_decay=0.0015,learning_rate=0.0012,max_steps=250",
+    ("strong", "linear_map"): "gamma=0.16,weight_decay=0.0012,learning_rate=0.0016,max_steps=250",
+    ("strong", "semantic"): "gamma=0.11,weight_decay=0.0007,learning_rate=0.0024,max_steps=250",
 }
 ABLATION = (
     "semantic",
