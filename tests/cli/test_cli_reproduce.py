@@ -13,11 +13,11 @@ from made_up_features import BASE_COUNT, made_up_arrays
 
 from subspan.cli import main, reproduce
 from subspan.features import FeatureSet
-from subspan.methods import create_method, regularizer
+from subspan.methods import create_method, regularizer, spec_of
 from subspan.protocols.config import Config, Setting
 from subspan.protocols.multi_session import MultiSession
 from subspan.protocols.stored_results import StoredResult
-from subspan.report.reproduction import BEYOND, METHODS, OPTIONS
+from subspan.report.reproduction import BEYOND, METHODS
 from subspan.solve import sgd
 
 C0, C1 = BASE_COUNT, 16  # eight sessions of two ways
@@ -153,15 +153,19 @@ def test_our_own_method_has_the_options_of_each_recipe(written, folder):
 def test_methods_of_the_paper_have_the_options_of_each_recipe(written):
     text = (written / "R.md").read_text().replace("\\", "")
     notes = set(re.findall(r"(\w+): on recipe 'strong' run as (\w+:[^ ]+)\.", text))
-    assert notes == {(name, f"{name}:{options}") for (_, name), options in OPTIONS.items()}
+    settings = Config.load("multi-session-strong", "multi-session").settings
+    assert notes == {(setting.method, spec_of(setting.create())) for setting in settings}
+    assert len(settings) == 5
 
 
-def test_variants_have_the_options_of_the_recipe_but_for_those_they_name():
-    nothing = Config("multi-session", ())
-    for name, named in (("finetune:beta_base=0", {"beta_base": 0.0}), ("semantic:gamma=0.5", {"gamma": 0.5})):
-        of_recipe = reproduce._method_for("strong", name.partition(":")[0], nothing)
-        assert reproduce._method_for("strong", name, nothing) == dataclasses.replace(of_recipe, **named)
-        assert reproduce._method_for("paper", name, nothing) == create_method(name)
+def test_variants_and_the_user_outrank_the_options_of_a_recipe():
+    mine = Config("multi-session", (Setting("finetune", given={"beta_base": 1.0}),))
+    config = reproduce._config_for("strong", mine)
+    assert config.method("finetune") == create_method("finetune", beta_base=1.0)
+    semantic = config.method("semantic")
+    assert semantic != create_method("semantic")
+    assert config.method("semantic:gamma=0.5") == dataclasses.replace(semantic, gamma=0.5)
+    assert reproduce._config_for("paper", mine) is mine
 
 
 def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):

@@ -43,7 +43,6 @@ from subspan.report.reproduction import (
     ABLATION,
     BEYOND,
     METHODS,
-    OPTIONS,
     SPLITS,
     TUNED,
     TrainedNetwork,
@@ -61,6 +60,7 @@ RANDOM = MultiSession(draws=1)  # one support draw per split, as in the paper
 FIXED = MultiSession(draws=0)  # the listed images
 NAME = "multi-session"
 DEVELOPMENT = 0  # the random split on which settings are chosen: it enters no table
+CONFIGS = {"strong": "multi-session-strong"}  # packaged settings, for recipes that the defaults do not suit
 
 EXAMPLE = """Rebuild the tables and pictures of the paper from feature files: published values beside ours.
 
@@ -283,19 +283,20 @@ def _run_all(
     everything = tuple(range(len(pairs)))
     both = [(method, memory) for memory in (False, True) for method in METHODS]
     alone = [(method, False) for method in (*ABLATION, *TUNED) if method not in METHODS]
-    jobs = [(name, Job(RANDOM, _method_for(recipe, name, config), memory, everything)) for name, memory in both + alone]
-    own = [_method_for(recipe, method, config) for method in BEYOND]
+    on_splits = _config_for(recipe, config)
+    jobs = [(name, Job(RANDOM, on_splits.method(name), memory, everything)) for name, memory in both + alone]
+    own = [on_splits.method(name) for name in BEYOND]
     beyond = tuple(n for n, pair in enumerate(pairs) if not any(missing_for(pair[0], m, True, pair[1]) for m in own))
     ours = [(method, memory) for memory in (False, True) for method in BEYOND]
     if beyond:
-        jobs += [(name, Job(RANDOM, _method_for(recipe, name, config), memory, beyond)) for name, memory in ours]
+        jobs += [(name, Job(RANDOM, on_splits.method(name), memory, beyond)) for name, memory in ours]
     fixed = {name: load_split(path, "fixed") for name, path in inventory.fixed.items()}
     recipes = dict(enumerate(fixed, start=len(pairs)))
     pairs += _with_embeddings(list(fixed.values()))
     for name, memory in both + ours:
         able: dict[Method, list[int]] = {}
         for number, of_recipe in recipes.items():
-            method = _method_for(of_recipe, name, config)
+            method = _config_for(of_recipe, config).method(name)
             if name in METHODS or not missing_for(pairs[number][0], method, memory, pairs[number][1]):
                 able.setdefault(method, []).append(number)
         jobs += [(name, Job(FIXED, method, memory, tuple(numbers))) for method, numbers in able.items()]
@@ -317,21 +318,19 @@ def _run_all(
     return on_random, on_fixed, beyond
 
 
-def _method_for(recipe: str, name: str, config: Config) -> Method:
-    """A method with the user's settings, or with the options chosen for features of this recipe; those named outrank
-    both.
-    """
-    plain, _, named = name.partition(":")
-    options = OPTIONS.get((recipe, plain))
-    if options is None or any(setting.method == plain for setting in config.settings):
-        return config.method(name)
-    return config.method(f"{plain}:{options},{named}")
+def _config_for(recipe: str, config: Config) -> Config:
+    """The user's settings, and for methods without one those that come with the package for features of a recipe."""
+    if recipe not in CONFIGS:
+        return config
+    own = {setting.method for setting in config.settings}
+    packaged = Config.load(CONFIGS[recipe], NAME).settings
+    return dataclasses.replace(config, settings=(*config.settings, *(s for s in packaged if s.method not in own)))
 
 
 def _with_options(result: MethodResult, recipe: str, job: Job) -> MethodResult:
-    """A result with a note on its options: a method of ours, or one with options of its own for the recipe."""
+    """A result with a note on its options: a method of ours, or one on features of a recipe with its own config."""
     spec, name = spec_of(job.method), result.method
-    if spec == name or not (name in BEYOND or (recipe, name) in OPTIONS):
+    if spec == name or not (name in BEYOND or recipe in CONFIGS):
         return result
     return dataclasses.replace(result, notes=(*result.notes, f"on recipe '{recipe}' run as {spec}."))
 

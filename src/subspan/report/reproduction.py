@@ -36,15 +36,6 @@ METHODS: Mapping[str, str] = {
     "prototype": "Prototypes",
 }
 BEYOND: Mapping[str, str] = {"calibrated": "Calibrated prototypes"}  # ours, in no table of the paper
-# Options for recipes that the defaults do not suit, chosen on split 0, which no table reports: those of calibrated
-# with one network of 140 epochs, the others with two of 60 (benchmarks/base_sessions.md).
-OPTIONS: Mapping[tuple[str, str], str] = {
-    ("strong", "calibrated"): "shrinkage=3,learned=0,pull=0,offset=0.08",
-    ("strong", "finetune"): "weight_decay=0.001,learning_rate=0.001,max_steps=250",
-    ("strong", "subspace"): "gamma=0.37,weight_decay=0.0015,learning_rate=0.0012,max_steps=250",
-    ("strong", "linear_map"): "gamma=0.16,weight_decay=0.0012,learning_rate=0.0016,max_steps=250",
-    ("strong", "semantic"): "gamma=0.11,weight_decay=0.0007,learning_rate=0.0024,max_steps=250",
-}
 ABLATION = (
     "semantic",
     "semantic:beta_base=0,beta_novel=0",
