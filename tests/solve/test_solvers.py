@@ -282,6 +282,10 @@ def test_optimum_is_the_minimum(case):
     {"regularizer": "subspace", "memory": True, "new_classes": 1, "shots": (1,), "copies": 1, "d": 3, "base_classes": 2}
     | {"beta": 0.0, "weight_decay": 5e-5}
 )
+@example(  # a reference inside the span of the features
+    {"regularizer": "target", "memory": True, "new_classes": 1, "shots": (2,), "copies": 1, "d": 3, "base_classes": 3}
+    | {"later": True, "bias": True, "beta": 0.0, "weight_decay": 5e-5}
+)
 @settings(max_examples=60)
 def test_optimum_is_the_minimum_wherever_one_looks(case):
     session = make_session(**case)

@@ -73,7 +73,9 @@ def _evaluate(span: Span, x: Coordinates) -> _Point:
         + span.weight_decay[:, None, None] * component.reference_in_frame
         for component, b in zip(span.components, x.frame, strict=True)
     ]
-    gradient = Coordinates(hold * x.delta, hold * x.reference + span.weight_decay[:, None], frames)
+    # A reference inside the span has no share outside it: inner products do not see its number u, which stays at zero.
+    beyond = torch.where(span.reference_reference > 0, hold * x.reference + span.weight_decay[:, None], 0)
+    gradient = Coordinates(hold * x.delta, beyond, frames)
     value = cross_entropy + _penalties(span, change, span.reference_inner(x)).sum(-1)
     return _Point(x, scalar, duals, logits, torch.softmax(logits, dim=1), change, gradient, value)
 
