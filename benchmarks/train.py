@@ -16,17 +16,23 @@ and reduction kernels bound by memory traffic (256 launches; batch-norm statisti
 0.04 ms is left for gaps. The convolutions alone run at 360 TFLOP/s, 45 % of 790: 640 channels at 5x5 and 10x10 pixels
 of 64 images fill few tiles, and the first layers have 3 and 64 channels. A second model at once fills part of what one
 leaves idle, a third adds 1 %: without work on the two kinds of kernels 16,000 images/s is out of reach, and 9,600 for
-one model asks for 0.12 ms less per step.
+one model asked for 0.12 ms less per step (see below).
 
 Tried: CUDA graph, compilation in the default mode, several models on streams of their own; inputs padded to 8 channels
 together with every algorithm cuDNN has (three models in a real run: 10,700 images/s, as without, and 50 s more of
-set-up). Tuned kernels take two minutes longer to compile; what they give is not known. Several processes under NVIDIA's
-multi-process service train at 11,060 images/s together, and then the GPU draws 693 of its 700 W and lowers its clock
-from 1,980 to 1,800 MHz: beyond that power is the limit, and 16,000 images/s would ask for a third less energy per
-image. Since the table above two things have become the default, batch statistics from sums (+1.8 %) and a compiled loss
-(+0.7 % on top; it has no switch any more): 9,205 images/s without, 9,433 with both, one model, on a third machine of
-the kind while another process compiled. Four members of `strong` with both train at 10,740 images/s, at 696 W and 1,695
-MHz. Not measured one by one:
+set-up). Several processes under NVIDIA's multi-process service train at 11,060 images/s together, and then the GPU
+draws 693 of its 700 W and lowers its clock from 1,980 to 1,800 MHz: beyond that power is the limit, and 16,000 images/s
+would ask for a third less energy per image. Since the table above three things have become the default: batch
+statistics from sums (+1.8 %), a compiled loss (+0.7 % on top; it has no switch any more), and a search over the shapes
+of fused kernels. One model: 9,205 images/s without, 9,433 with the first two, on a third machine of the kind while
+another process compiled; with all three, on 2026-11-16, on a quiet fourth one (`--models 1`, commit 0fc8a9c with
+TORCHINDUCTOR_MAX_AUTOTUNE_POINTWISE=1, which is what `--compile-mode searched` now sets):
+
+    models   images/s   ms per step   TFLOP/s (of the measured 790)   memory GB   set-up s
+    1           9,642          6.64                       235 (30 %)         2.2         66
+
+The same without the search ran out of its time there, so how much of the 2.2 % is the search's is not known. Four
+members of `strong` with the first two train at 10,740 images/s, at 696 W and 1,695 MHz. Not measured one by one:
 
     PYTHONPATH=src python3 benchmarks/train.py --models --check --variants
 
@@ -191,6 +197,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "8 input channels": {"pad_inputs": 8},
     "all algorithms": {"algorithms": 0},
     "no batch sums": {"batch_sums": False},
+    "kernels not searched": {"compile_mode": "default"},
     "tuned kernels": {"compile_mode": "tuned"},
     "all together": {
         "pad_inputs": 8,
@@ -232,7 +239,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--precision", default="auto", help="auto, bf16 or fp32")
     parser.add_argument("--execution", default="auto", help="graph, compiled or eager")
-    parser.add_argument("--compile-mode", default="default")
+    parser.add_argument("--compile-mode", default="searched")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--images", type=int, default=IMAGES)
     parser.add_argument("--width", type=float, default=1.0)

@@ -119,6 +119,16 @@ def used_sums(outcome: Outcome) -> set[bool]:
     return {part.by_sums for part in outcome.network.modules() if isinstance(part, BatchNorm)}
 
 
+@pytest.mark.parametrize("mode", ["searched", "tuned", "default"])
+def test_the_compiler_knows_every_mode(mode: str) -> None:
+    assert step._compiled(torch.sin, mode) is not torch.sin  # an option it does not know raises
+
+
+def test_a_mode_that_the_compiler_does_not_know_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="no-such-mode"):
+        step._compiled(torch.sin, "no-such-mode")
+
+
 def test_a_compiled_step_takes_batch_statistics_from_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = Runtime(device="cpu", execution="compiled", tensorboard=False, progress=False)
     with monkeypatch.context() as patch:

@@ -6,7 +6,7 @@ compilation fails it runs as it is; one message says so.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,6 +26,10 @@ from subspan.train.source import Source
 from subspan.train.turns import TURNS, TurnNetwork
 
 Execution = Literal["auto", "graph", "compiled", "eager"]
+_SEARCHES: Mapping[str, dict[str, Any]] = {  # compile modes of ours: how the shapes of fused kernels are looked for
+    "searched": {"max_autotune_pointwise": True},
+    "tuned": {"max_autotune_pointwise": True, "coordinate_descent_tuning": True},
+}
 
 _WARMUP_STEPS = 3
 
@@ -165,7 +169,9 @@ class TrainStep:
         state |= {f"average.{k}": v for k, v in self.averages.items()}
         return state | {"step": self.step}
 
-    def prepare(self, execution: Execution = "auto", compile_mode: str = "default", *, batch_sums: bool = True) -> None:
+    def prepare(
+        self, execution: Execution = "auto", compile_mode: str = "searched", *, batch_sums: bool = True
+    ) -> None:
         """Compile and capture as asked; ``auto`` captures on a GPU and runs plainly elsewhere. The state is kept.
 
         A compiled step may take batch statistics from sums, which costs less there and more elsewhere.
@@ -272,8 +278,8 @@ def epoch_order(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
 
 
 def _compiled(part: Callable[..., Any], mode: str) -> Callable[..., Any]:
-    if mode == "tuned":  # searches the shapes of fused kernels; compiles longer
-        return torch.compile(part, dynamic=False, options={"coordinate_descent_tuning": True})
+    if mode in _SEARCHES:
+        return torch.compile(part, dynamic=False, options=_SEARCHES[mode])
     return torch.compile(part, dynamic=False, mode=mode)
 
 

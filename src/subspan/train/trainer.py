@@ -32,7 +32,10 @@ class Runtime:
 
     device: str = field(default="auto", metadata={"help": "auto, cpu, cuda or cuda:N"})
     execution: Execution = field(default="auto", metadata={"help": "graph, compiled or eager; auto: graph on a GPU"})
-    compile_mode: str = field(default="default", metadata={"help": "mode of torch.compile, or tuned"})
+    compile_mode: str = field(
+        default="searched",
+        metadata={"help": "mode of torch.compile; or searched: tries several shapes of fused kernels, tuned: many"},
+    )
     pad_inputs: int = field(default=0, metadata={"help": "compute convolutions with at least this many channels in"})
     batch_sums: bool = field(
         default=True, metadata={"help": "take batch statistics from sums and sums of squares, in a compiled step"}
