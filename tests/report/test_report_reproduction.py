@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,14 @@ from subspan.report.reproduction import (
     METHODS,
     TUNED,
     TrainedNetwork,
+    above_sentence,
     differences_table,
     fixed_split_table,
     networks_table,
     random_split_tables,
     session0_ratio,
 )
-from subspan.report.reproduction_document import KEPT, MULTI_SESSION, SINGLE_SESSION, to_document
+from subspan.report.reproduction_document import KEPT, SINGLE_SESSION, multi_session_section, to_document
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 PAPER = SHARED / "paper" / "subspace-regularizers.tex"
@@ -279,19 +281,50 @@ def test_fixed_split_rows_are_set_apart(results):
     assert not any(cell.mark for row in one.table.rows for cell in row.cells)
 
 
+@pytest.mark.parametrize(
+    ("perfect", "reached"),
+    [
+        ([], 0),
+        (["finetune"], 6 + 9 + 9 + 9),  # main, without and with memory, the table of R_old
+        ([*METHODS, *ABLATION], 24 + 36 + 36 + 36 + 27),  # the last table repeats three published rows
+    ],
+)
+def test_cells_at_or_above_the_published_ones_are_counted(results, perfect, reached):
+    def answering(one, value):
+        return replace(one, base=np.full_like(one.base, value), novel=np.full_like(one.novel, value))
+
+    made = [answering(one, 100.0 if one.method in perfect else 1.0) for one in results]
+    sentence = above_sentence(random_split_tables(made, [1, 2], published()))
+    assert sentence.startswith(f"Not scaled, ours is at or above the published accuracy in {reached} of 159 cells")
+
+
+def test_each_recipe_has_a_section_of_its_own(results):
+    tables = random_split_tables(results, [1, 2], published())
+    text = to_document(SINGLE_SESSION, tables[:1], [], {})
+    for recipe in ("strong", "paper", "strong-2"):
+        text = to_document(multi_session_section(recipe), tables, [], {"recipe": recipe}, earlier=text)
+    order = ["# Multi-session\n", "# Multi-session, recipe strong\n", "# Multi-session, recipe strong-2\n"]
+    places = [text.index(heading) for heading in (*order, "# Single session\n", KEPT)]
+    assert places == sorted(places)
+    assert "made by `subspan reproduce multi-session --recipe strong --markdown FILE`" in text
+    anew = to_document(multi_session_section("strong"), tables, [], {"recipe": "strong, anew"}, earlier=text)
+    assert anew == text.replace("- recipe: strong\n", "- recipe: strong, anew\n")
+
+
 def test_what_was_written_by_hand_stays_in_the_document(results):
     tables = random_split_tables(results, [1, 2], published())
-    first = to_document(MULTI_SESSION, tables, ["Splits 3 to 10."], {"command": "subspan reproduce multi-session"})
+    of_paper = multi_session_section("paper")
+    first = to_document(of_paper, tables, ["Splits 3 to 10."], {"command": "subspan reproduce multi-session"})
     assert "- command: `subspan reproduce multi-session`" in first
     assert "- Splits 3 to 10." in first
-    again = to_document(MULTI_SESSION, tables, [], {"date": "later"}, earlier=first + "\nBecause of the crops.\n")
+    again = to_document(of_paper, tables, [], {"date": "later"}, earlier=first + "\nBecause of the crops.\n")
     assert again.endswith(f"{KEPT}\n\nBecause of the crops.\n")
     assert "Splits 3 to 10." not in again
     both = to_document(SINGLE_SESSION, tables[:1], ["Images."], {"date": "today"}, earlier=again)
     assert "# Multi-session" in both
     assert "- date: later" in both
     assert both.index("- date: later") < both.index("# Single session") < both.index("- Images.") < both.index(KEPT)
-    anew = to_document(MULTI_SESSION, tables, ["Splits 4 to 10."], {}, earlier=both)
+    anew = to_document(of_paper, tables, ["Splits 4 to 10."], {}, earlier=both)
     assert anew.count("# Multi-session\n") == anew.count("# Single session\n") == 1
     assert "- date: later" not in anew
     assert "- Images." in anew

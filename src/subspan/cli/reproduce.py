@@ -52,7 +52,7 @@ from subspan.report.reproduction import (
     random_split_tables,
     splits_sentence,
 )
-from subspan.report.reproduction_document import MULTI_SESSION, to_document
+from subspan.report.reproduction_document import multi_session_section, to_document
 
 FOLDER = Path("benchmarks") / "features"
 BASE_CLASSES, NOVEL_CLASSES = 60, 40
@@ -174,17 +174,18 @@ def multi_session(
         console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
     for one in tables if report is None and markdown is None else tables[:1]:
         Console(width=max(120, Console().width)).print(to_console(one.table))
-    typer.echo(far.table.notes[0])
+    typer.echo("\n".join(far.table.notes))
     if report is not None:
         figures = [*_figures(results, seeds), *extra.figures]
         title = "Subspan: the paper's multi-session experiments"
-        findings = [splits_sentence(seeds), far.table.notes[0], *missing]
+        findings = [splits_sentence(seeds), *far.table.notes, *missing]
         page = write_page(report, title=title, findings=findings, tables=[*tables, far], figures=figures, facts=facts)
         typer.echo(f"Report: {page}")
     if markdown is not None:
         earlier = markdown.read_text("utf-8") if markdown.is_file() else ""
         with replacing(markdown) as file:
-            file.write_text(to_document(MULTI_SESSION, [*tables, far], missing, facts, earlier), "utf-8")
+            section = multi_session_section(recipe)
+            file.write_text(to_document(section, [*tables, far], missing, facts, earlier), "utf-8")
         typer.echo(f"Markdown: {markdown}")
 
 

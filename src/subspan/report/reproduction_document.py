@@ -15,27 +15,35 @@ KEPT = "<!-- What stands below this line is written by hand and kept when the fi
 class Section:
     """A part of the document that one command makes."""
 
-    name: str  # of the sub-command
+    name: str
     heading: str
     opening: str
+    command: str  # what follows `subspan reproduce`
 
     @property
     def marker(self) -> str:
-        return f"<!-- section {self.name}: made by `subspan reproduce {self.name} --markdown FILE`. -->"
+        return f"<!-- section {self.name}: made by `subspan reproduce {self.command} --markdown FILE`. -->"
 
 
-MULTI_SESSION = Section(
-    "multi-session",
-    "Multi-session",
-    "Every table of the paper's multi-session experiments on miniImageNet, from feature files that our own base "
-    "sessions produced.",
-)
 SINGLE_SESSION = Section(
     "single-session",
     "Single session",
     "The paper's single-session table, from feature files that our own base sessions produced.",
+    "single-session",
 )
-SECTIONS = (MULTI_SESSION, SINGLE_SESSION)
+
+
+def multi_session_section(recipe: str) -> Section:
+    """The section of the base sessions of one recipe; that of the paper's own comes first and is named after none."""
+    what = "Every table of the paper's multi-session experiments on miniImageNet, from feature files that our own base "
+    if recipe == "paper":
+        return Section("multi-session", "Multi-session", f"{what}sessions produced.", "multi-session")
+    return Section(
+        f"multi-session-{recipe}",
+        f"Multi-session, recipe {recipe}",
+        f"{what}sessions of recipe '{recipe}' produced.",
+        f"multi-session --recipe {recipe}",
+    )
 
 
 def to_document(
@@ -49,6 +57,7 @@ def to_document(
     made, by_hand = _parts(earlier)
     made[section.name] = "\n\n".join(
         [
+            section.marker,
             f"# {section.heading}",
             section.opening,
             "\n".join(f"- {name}: {f'`{value}`' if name == 'command' else value}" for name, value in facts.items()),
@@ -58,14 +67,12 @@ def to_document(
         ]
     )
     parts = [TITLE, "Commands make the sections; by hand is only what stands after the last table."]
-    for one in SECTIONS:
-        if one.name in made:
-            parts += [one.marker, made[one.name]]
+    parts += [made[name] for name in sorted(made)]  # multi-session, multi-session of other recipes, single-session
     return "\n\n".join([*parts, KEPT, *([by_hand] if by_hand else [])]) + "\n"
 
 
 def _parts(text: str) -> tuple[dict[str, str], str]:
-    """The sections of a document by name, and what was written by hand."""
+    """The sections of a document by name, each with its marker, and what was written by hand."""
     by_commands, _, by_hand = text.partition(KEPT)
-    pieces = re.split(r"<!-- section ([a-z-]+):[^\n]*-->\n", by_commands)
-    return dict(zip(pieces[1::2], map(str.strip, pieces[2::2]), strict=True)), by_hand.strip()
+    pieces = re.split(r"(?m)^(?=<!-- section \S+:)", by_commands)[1:]
+    return {piece.split(maxsplit=3)[2].rstrip(":"): piece.strip() for piece in pieces}, by_hand.strip()
