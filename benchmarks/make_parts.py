@@ -3,7 +3,7 @@
     python benchmarks/make_parts.py benchmarks/features/paper-random-5.safetensors --out benchmarks/systems
     python benchmarks/make_parts.py FILES... --system lwof --system attractor --out benchmarks/systems
 
-A part takes seven seconds to five minutes of one core, all of a file about eight minutes. What is there already is
+A part takes eight seconds to four minutes of one core, all of a file five to seven minutes. What is there already is
 kept; delete it to train it anew. `--signal 0.6` was chosen on split 0 (docs/systems.md), the numbers of steps are what
 a laptop can give.
 """

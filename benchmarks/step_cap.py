@@ -9,12 +9,12 @@ Measured on 2026-11-16 on the CPU, splits 1 to 7 (recipe `paper`), three draws e
     -M fine-tuning                  at most 1000   -1.1 +0.5 +4.2 +7.5 +5.8 +5.9 +4.6 +4.1
                                     at most 1200   -1.1 -1.2 +2.2 +5.5 +3.8 +4.1 +2.8 +2.6
                                     no cap         -1.1 -2.0 -2.5 -1.3 -1.9 -0.6 -0.4 +0.7   782 to 2005 steps
-    -M fine-tuning without R_old    either         -1.4 -1.6 -2.8 -0.8 -0.8 -0.5 -0.4 -0.7   420 to 496 steps
+    -M fine-tuning without R_old    either         -1.5 -1.6 -2.8 -0.8 -0.8 -0.5 -0.4 -0.7   420 to 496 steps
     -M subspace                     at most 1000   +1.5 +1.2 +0.8 +1.1 +1.6 +2.0 +1.8 +2.3
                                     at most 1200   +0.9 -0.2 -0.8 -0.7 -0.5 -0.1 -0.1 +0.3
                                     no cap         +0.4 -1.4 -3.3 -4.7 -6.0 -7.1 -8.4 -8.7   1357 to 2377 steps
     +M fine-tuning                  at most 1000   -1.2 -1.4 -1.7 -1.6 -1.9 -1.9 -1.6 -1.4
-                                    no cap         -1.2 -1.4 -1.8 -1.6 -1.9 -1.9 -1.7 -1.4   794 to 1059 steps
+                                    no cap         -1.2 -1.4 -1.8 -1.6 -1.9 -1.9 -1.7 -1.5   794 to 1059 steps
     +M subspace                     at most 1000   +1.1 +1.1 +1.3 +1.1 +1.4 +1.5 +1.8 +2.0
                                     at most 1200   +0.6 +0.1 +0.2 +0.1 +0.2 +0.2 +0.6 +0.9
                                     no cap         +0.2 -0.2 -0.4 -0.6 -0.6 -0.9 -0.2 -0.1   1254 to 1470 steps

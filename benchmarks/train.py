@@ -2,7 +2,8 @@
 
     PYTHONPATH=src python3 benchmarks/train.py --models 1 2 3 --check --kernels
 
-Measured on 2026-11-15, one run, one NVIDIA H200, torch 2.11.0+cu130, batch 64, the whole step replayed as a CUDA graph:
+Measured on 2026-11-15, one run, one NVIDIA H200, torch 2.11.0+cu130, batch 64, the whole step replayed as a CUDA graph,
+compile mode `default`:
 
     models   images/s   ms per step   TFLOP/s (of the measured 790)   memory GB
     1           9,431          6.79                       230 (29 %)         2.2
@@ -239,7 +240,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--precision", default="auto", help="auto, bf16 or fp32")
     parser.add_argument("--execution", default="auto", help="graph, compiled or eager")
-    parser.add_argument("--compile-mode", default="searched")
+    parser.add_argument("--compile-mode", default="searched", help="as subspan train has it")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--images", type=int, default=IMAGES)
     parser.add_argument("--width", type=float, default=1.0)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -119,14 +119,26 @@ def used_sums(outcome: Outcome) -> set[bool]:
     return {part.by_sums for part in outcome.network.modules() if isinstance(part, BatchNorm)}
 
 
-@pytest.mark.parametrize("mode", ["searched", "tuned", "default"])
-def test_the_compiler_knows_every_mode(mode: str) -> None:
-    assert step._compiled(torch.sin, mode) is not torch.sin  # an option it does not know raises
+@pytest.mark.parametrize("mode", get_args(step.CompileMode))
+def test_the_compiler_knows_every_mode(mode: step.CompileMode) -> None:
+    step._compiled(torch.sin, mode)  # raises on an option or a mode that it does not know
 
 
-def test_a_mode_that_the_compiler_does_not_know_is_refused() -> None:
-    with pytest.raises(RuntimeError, match="no-such-mode"):
-        step._compiled(torch.sin, "no-such-mode")
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        ("searched", {"options": {"max_autotune_pointwise": True}}),
+        ("tuned", {"options": {"max_autotune_pointwise": True, "coordinate_descent_tuning": True}}),
+        ("default", {"mode": "default"}),
+    ],
+)
+def test_modes_of_ours_are_options_of_the_compiler(
+    mode: step.CompileMode, told: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr(torch, "compile", lambda part, **how: calls.append(how))
+    step._compiled(torch.sin, mode)
+    assert calls == [{"dynamic": False, **told}]
 
 
 def test_a_compiled_step_takes_batch_statistics_from_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

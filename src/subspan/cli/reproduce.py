@@ -52,13 +52,13 @@ from subspan.report.reproduction import (
     random_split_tables,
     splits_sentence,
 )
+from subspan.report.reproduction_document import MULTI_SESSION as NAME
 from subspan.report.reproduction_document import multi_session_section, to_document
 
 FOLDER = Path("benchmarks") / "features"
 BASE_CLASSES, NOVEL_CLASSES = 60, 40
 RANDOM = MultiSession(draws=1)  # one support draw per split, as in the paper
 FIXED = MultiSession(draws=0)  # the listed images
-NAME = "multi-session"
 DEVELOPMENT = 0  # the random split on which settings are chosen: it enters no table
 CONFIGS = {"strong": "multi-session-strong"}  # packaged settings, for recipes that the defaults do not suit
 
@@ -120,6 +120,9 @@ def multi_session(
     wanted = chosen_systems(systems) if systems else []
     folder = find_folder(features, Path.cwd())
     inventory = take_inventory(folder)
+    compared = recipe in _compared_recipes()
+    if not compared:  # the tables of the paper's own networks have the fixed split of every recipe
+        inventory = dataclasses.replace(inventory, fixed={k: v for k, v in inventory.fixed.items() if k == recipe})
     seeds = sorted(inventory.random.get(recipe, {}))
     if not seeds:
         raise FeatureFileError(
@@ -136,11 +139,11 @@ def multi_session(
     on_random, on_fixed, beyond = _run_all(splits, recipe, inventory, console, place, settings)
     whole = [result for result in on_random if result.method not in BEYOND or len(beyond) == len(splits)]
     results = [result for result in on_random if result.method in METHODS]
-    trained = trained_networks(inventory, dict(zip(chosen, splits, strict=True)))
+    trained = trained_networks(inventory, dict(zip(chosen, splits, strict=True))) if compared else []
     tables = [
         *random_split_tables(whole, seeds, published(), recipe),
-        networks_table(trained, published()),
-        fixed_split_table(on_fixed, published()),
+        *([networks_table(trained, published())] if compared else []),
+        *([fixed_split_table(on_fixed, published())] if compared or on_fixed else []),
     ]
     if beyond:
         own = [result if result.method in BEYOND else result.of_splits(beyond) for result in on_random]
@@ -245,10 +248,15 @@ def load_split(path: Path, split: str) -> FeatureSet:
     return features
 
 
+def _compared_recipes() -> list[str]:
+    """Recipes of the networks that the paper compares."""
+    return [network.recipe for network in published().networks]
+
+
 def trained_networks(inventory: Inventory, loaded: Mapping[Path, FeatureSet]) -> list[TrainedNetwork]:
     """Session 0 of every random split of the networks the paper compares, as the feature file says."""
     trained = []
-    for recipe in (network.recipe for network in published().networks):
+    for recipe in _compared_recipes():
         for seed, path in sorted(inventory.random.get(recipe, {}).items()):
             meta = (loaded.get(path) or load_split(path, f"random:{seed}")).meta
             said = {key: meta.get(f"session0_{key}") for key in ("validation", "test")}
@@ -259,7 +267,8 @@ def trained_networks(inventory: Inventory, loaded: Mapping[Path, FeatureSet]) ->
 def what_is_missing(inventory: Inventory, trained: Sequence[TrainedNetwork], recipe: str) -> list[str]:
     """What the tables would need and the folder does not have, in sentences."""
     sentences = []
-    for network in dict.fromkeys([recipe, *(network.recipe for network in published().networks)]):
+    compared = _compared_recipes()
+    for network in [recipe, *(other for other in compared if other != recipe and recipe in compared)]:
         there = inventory.random.get(network, {})
         absent = [seed for seed in range(1, SPLITS + 1) if seed not in there]
         if absent:

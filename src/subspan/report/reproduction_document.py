@@ -25,6 +25,7 @@ class Section:
         return f"<!-- section {self.name}: made by `subspan reproduce {self.command} --markdown FILE`. -->"
 
 
+MULTI_SESSION = "multi-session"  # the command, and the section of the paper's own recipe
 SINGLE_SESSION = Section(
     "single-session",
     "Single session",
@@ -37,12 +38,12 @@ def multi_session_section(recipe: str) -> Section:
     """The section of the base sessions of one recipe; that of the paper's own comes first and is named after none."""
     what = "Every table of the paper's multi-session experiments on miniImageNet, from feature files that our own base "
     if recipe == "paper":
-        return Section("multi-session", "Multi-session", f"{what}sessions produced.", "multi-session")
+        return Section(MULTI_SESSION, "Multi-session", f"{what}sessions produced.", MULTI_SESSION)
     return Section(
-        f"multi-session-{recipe}",
+        f"{MULTI_SESSION}-{recipe}",
         f"Multi-session, recipe {recipe}",
         f"{what}sessions of recipe '{recipe}' produced.",
-        f"multi-session --recipe {recipe}",
+        f"{MULTI_SESSION} --recipe {recipe}",
     )
 
 

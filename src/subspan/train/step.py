@@ -26,7 +26,8 @@ from subspan.train.source import Source
 from subspan.train.turns import TURNS, TurnNetwork
 
 Execution = Literal["auto", "graph", "compiled", "eager"]
-_SEARCHES: Mapping[str, dict[str, Any]] = {  # compile modes of ours: how the shapes of fused kernels are looked for
+CompileMode = Literal["searched", "tuned", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+_SEARCHES: Mapping[str, dict[str, Any]] = {  # modes of ours: how the shapes of fused kernels are looked for
     "searched": {"max_autotune_pointwise": True},
     "tuned": {"max_autotune_pointwise": True, "coordinate_descent_tuning": True},
 }
@@ -170,7 +171,7 @@ class TrainStep:
         return state | {"step": self.step}
 
     def prepare(
-        self, execution: Execution = "auto", compile_mode: str = "searched", *, batch_sums: bool = True
+        self, execution: Execution = "auto", compile_mode: CompileMode = "searched", *, batch_sums: bool = True
     ) -> None:
         """Compile and capture as asked; ``auto`` captures on a GPU and runs plainly elsewhere. The state is kept.
 
@@ -277,7 +278,7 @@ def epoch_order(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
     return torch.randperm(count, generator=generator).numpy()
 
 
-def _compiled(part: Callable[..., Any], mode: str) -> Callable[..., Any]:
+def _compiled(part: Callable[..., Any], mode: CompileMode) -> Callable[..., Any]:
     if mode in _SEARCHES:
         return torch.compile(part, dynamic=False, options=_SEARCHES[mode])
     return torch.compile(part, dynamic=False, mode=mode)

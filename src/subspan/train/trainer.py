@@ -19,7 +19,7 @@ from subspan.train.job import Job
 from subspan.train.members import check_one_kind, join_members, member_jobs
 from subspan.train.recipe import Recipe, build_learner, member_recipe
 from subspan.train.source import Residence, ResidentImages, StreamedImages, place_images
-from subspan.train.step import Execution, TrainStep
+from subspan.train.step import CompileMode, Execution, TrainStep
 
 Part = Literal["validation", "test"]
 
@@ -32,9 +32,9 @@ class Runtime:
 
     device: str = field(default="auto", metadata={"help": "auto, cpu, cuda or cuda:N"})
     execution: Execution = field(default="auto", metadata={"help": "graph, compiled or eager; auto: graph on a GPU"})
-    compile_mode: str = field(
+    compile_mode: CompileMode = field(
         default="searched",
-        metadata={"help": "mode of torch.compile; or searched: tries several shapes of fused kernels, tuned: many"},
+        metadata={"help": "searched: tries several shapes of fused kernels, tuned: many; or a mode of torch.compile"},
     )
     pad_inputs: int = field(default=0, metadata={"help": "compute convolutions with at least this many channels in"})
     batch_sums: bool = field(
