@@ -1,7 +1,7 @@
 """Adding 5 classes x 5 shots, no memory: cost by the size of the model, and against refitting on all stored features.
 
-Last measured 2026-11-15, 2 CPU cores (AMD EPYC virtual machine, 32 MB cache), nothing else running, one thread,
-torch 2.13.0. Growth, processor seconds, least of 3 processes:
+Last measured 2026-11-15 with the features bundled then, 2 CPU cores (AMD EPYC virtual machine, 32 MB cache), nothing
+else running, one thread, torch 2.13.0. Growth, processor seconds, least of 3 processes:
 
     classes       finetune (1000 steps)             prototype
         100       0.32 s            16 MB           0.002 s           12 MB

@@ -4,7 +4,8 @@ One episode: 60 base rows, 5 novel classes x 5 shots x 5 copies of the bundled r
 classes, R_old as `norm`, SGD of the paper with its stop rule, up to 1000 steps. The naive loop is torch.optim.SGD with
 autograd on full weights (tests/solve/naive.py), the features in memory. Ratios are taken within one run.
 
-Measured 2026-11-15, best of 3 runs (CPU) or one (GPU) after one to warm up; naive: mean of 4 episodes (CPU), 1 (GPU).
+Measured 2026-11-15 on the features bundled then, best of 3 runs (CPU) or one (GPU) after one to warm up; naive: mean of
+4 episodes (CPU), 1 (GPU).
 "Difference": of the final weights, relative, after 200 equal steps.
 
     2 CPU cores, torch 2.13, 64 episodes                  one H200, torch 2.11, 2000 episodes (a step is a CUDA graph)

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from subspan.features import FeatureFileError, FeatureSet, bundled, quantise
 
+ROOT = Path(__file__).resolve().parents[1]
 C0, C1, D = 3, 4, 6
 
 
@@ -185,9 +187,16 @@ def test_a_file_comes_back(tmp_path_factory, data):
     assert_same(FeatureSet.load(features.save(path)), features)
 
 
-def test_the_bundle_is_the_file_it_was_made_from(shared_data):
-    original = FeatureSet.load(shared_data / "features" / "mini-split1.npz")
+def test_the_bundle_is_the_feature_file_of_split_1():
     features = bundled()
+    assert_same(features, FeatureSet.load(ROOT / "benchmarks" / "features" / "paper-random-1.safetensors"))
+    assert features.meta["split"] == "random:1"
+    assert features.base_covariance is not None  # what the method that we recommend needs
+
+
+def test_int8_is_within_half_a_step_of_real_features(shared_data, tmp_path):
+    original = FeatureSet.load(shared_data / "features" / "mini-split1.npz")
+    features = FeatureSet.load(original.save(tmp_path / "int8.safetensors", precision="int8"))
     assert features.base_wnids == original.base_wnids
     assert features.novel_wnids == original.novel_wnids
     np.testing.assert_array_equal(features.base_weight, original.base_weight.astype(np.float32))
