@@ -121,7 +121,7 @@ def main() -> None:
     given = parser.parse_args()
     device = find_device(given.device)
     _, settings = load_run(given.run)
-    images = read_images(given.data, size=int(settings.about.get("image_size", settings.recipe.crop_size)))
+    images = read_images(given.data, size=settings.image_size)
     split = parse_split(settings.split, None).make(images)
     sizes = [len(split.base_classes), *np.cumsum([len(classes) for classes in split.sessions])]
     print(f"{settings.split}, recipe {settings.recipe.name}, {device}; accuracy on all, base and novel classes")

@@ -23,12 +23,7 @@ from subspan.train.extract import Extractor, Viewing
 from subspan.train.job import Job
 from subspan.train.members import join_members
 from subspan.train.pack import feature_set
-from subspan.train.run import RunSettings, load_run
-
-
-def size_of(settings: RunSettings) -> int:
-    """Pixels on a side of the images that a run was trained on."""
-    return int(settings.about.get("image_size", settings.recipe.crop_size))
+from subspan.train.run import load_run
 
 
 def main() -> None:
@@ -49,8 +44,8 @@ def main() -> None:
             if getattr(one.recipe, name) != getattr(first.recipe, name):
                 ours, theirs = getattr(first.recipe, name), getattr(one.recipe, name)
                 raise ValueError(f"{path} has {name} {theirs}, {given.runs[0]} has {ours}: they see images differently")
-        if size_of(one) != size_of(first):
-            raise ValueError(f"{path} has images of {size_of(one)} pixels, {given.runs[0]} of {size_of(first)}")
+        if one.image_size != first.image_size:
+            raise ValueError(f"{path} has images of {one.image_size} pixels, {given.runs[0]} of {first.image_size}")
         if one.split_digest != first.split_digest:
             raise ValueError(f"{path} is of {one.split}, {given.runs[0]} of {first.split}, or of other images")
     recipe = dataclasses.replace(
@@ -60,7 +55,7 @@ def main() -> None:
         kept_features=given.kept_features,
         stage_weight=given.stage_weight,
     )
-    images = read_images(given.data, size=size_of(first))
+    images = read_images(given.data, size=first.image_size)
     split = parse_split(first.split, None).make(images)
     networks = [one.to(device, memory_format=torch.channels_last) for one in networks]
     joined = join_members(networks, recipe, images.images, split.training_images, device)

@@ -46,7 +46,9 @@ def main() -> None:
             name, more = OPTIONS[system]
             began = time.perf_counter()
             command = [sys.executable, "-m", "subspan.cli", "train", "--system", name, str(file), *more]
-            subprocess.run([*command, "--out", str(part)], env=environment, check=True)
+            status = subprocess.run([*command, "--out", str(part)], env=environment).returncode
+            if status != 0:  # the command has said why
+                sys.exit(status)
             print(f"{part}: {time.perf_counter() - began:.0f} s", flush=True)
 
 

@@ -242,20 +242,23 @@ def test_methods_are_run_with_the_settings_of_a_config(subspan, folder, tmp_path
     )
 
 
-def test_another_recipe_gets_a_section_without_what_stands_in_that_of_the_paper(subspan, folder, tmp_path, capsys):
-    shutil.copy(folder / "he-random-2.safetensors", tmp_path / "mine-random-2.safetensors")
+@pytest.mark.parametrize("recipe", ["mine", "he"])
+def test_another_recipe_gets_a_section_without_what_stands_in_that_of_the_paper(
+    subspan, folder, tmp_path, capsys, recipe
+):
+    shutil.copy(folder / "he-random-2.safetensors", tmp_path / f"{recipe}-random-2.safetensors")
     for name in ("paper-random-1", "paper-fixed"):
         shutil.copy(folder / f"{name}.safetensors", tmp_path)
     document = tmp_path / "R.md"
     document.write_text("<!-- section multi-session: made by hand. -->\n\n# Multi-session\n\nAs it was.\n")
-    status, output, _ = subspan(capsys, "--features", tmp_path, "--recipe", "mine", "--markdown", document)
+    status, output, _ = subspan(capsys, "--features", tmp_path, "--recipe", recipe, "--markdown", document)
     assert status == 0
-    paper, mine = document.read_text().split("# Multi-session, recipe mine\n")
+    paper, mine = document.read_text().split(f"# Multi-session, recipe {recipe}\n")
     assert "As it was." in paper
-    assert "Base sessions by recipe 'mine'." in mine
+    assert f"Base sessions by recipe '{recipe}'." in mine
     assert "Two kinds of ResNet-18" not in mine
     assert "the fixed split" not in mine.split("## What is missing")[1].split("\n## ", 1)[1]
-    assert "- No feature files of recipe 'mine' for random splits 1, 3, 4, 5, 6, 7, 8, 9, 10." in mine
+    assert f"- No feature files of recipe '{recipe}' for random splits 1, 3, 4, 5, 6, 7, 8, 9, 10." in mine
     assert "recipe 'paper'" not in mine
     for text in (output, mine):
         assert "Not scaled, ours is at or above the published accuracy in" in text

@@ -53,7 +53,7 @@ from subspan.report.reproduction import (
     splits_sentence,
 )
 from subspan.report.reproduction_document import MULTI_SESSION as NAME
-from subspan.report.reproduction_document import multi_session_section, to_document
+from subspan.report.reproduction_document import PAPER, multi_session_section, to_document
 
 FOLDER = Path("benchmarks") / "features"
 BASE_CLASSES, NOVEL_CLASSES = 60, 40
@@ -99,6 +99,12 @@ class Inventory:
     fixed: dict[str, Path]  # recipe -> file
     left_out: tuple[str, ...]  # one sentence for each file that enters no table
 
+    def of(self, recipe: str) -> "Inventory":
+        """The files of one recipe."""
+        random = {recipe: self.random[recipe]} if recipe in self.random else {}
+        fixed = {recipe: self.fixed[recipe]} if recipe in self.fixed else {}
+        return Inventory(random, fixed, self.left_out)
+
 
 @app.command(NAME, help=EXAMPLE)
 @with_flags(placement=Placement)
@@ -110,7 +116,7 @@ def multi_session(
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write all tables as one markdown file.")] = None,
     config: Annotated[str | None, typer.Option(help="Settings of methods, as `subspan sweep` writes them.")] = None,
-    recipe: Annotated[str, typer.Option(help="Whose random splits to take: the first part of the name.")] = "paper",
+    recipe: Annotated[str, typer.Option(help="Whose random splits to take: the first part of the name.")] = PAPER,
     systems: SystemsOption = None,
     parts: PartsOption = None,
     *,
@@ -120,9 +126,9 @@ def multi_session(
     wanted = chosen_systems(systems) if systems else []
     folder = find_folder(features, Path.cwd())
     inventory = take_inventory(folder)
-    compared = recipe in _compared_recipes()
-    if not compared:  # the tables of the paper's own networks have the fixed split of every recipe
-        inventory = dataclasses.replace(inventory, fixed={k: v for k, v in inventory.fixed.items() if k == recipe})
+    networks = [network.recipe for network in published().networks]
+    if recipe != PAPER:  # in whose section stands what is the same for all: both networks, every fixed file
+        inventory, networks = inventory.of(recipe), [recipe]
     seeds = sorted(inventory.random.get(recipe, {}))
     if not seeds:
         raise FeatureFileError(
@@ -139,16 +145,16 @@ def multi_session(
     on_random, on_fixed, beyond = _run_all(splits, recipe, inventory, console, place, settings)
     whole = [result for result in on_random if result.method not in BEYOND or len(beyond) == len(splits)]
     results = [result for result in on_random if result.method in METHODS]
-    trained = trained_networks(inventory, dict(zip(chosen, splits, strict=True))) if compared else []
+    trained = trained_networks(inventory, dict(zip(chosen, splits, strict=True)))
     tables = [
         *random_split_tables(whole, seeds, published(), recipe),
-        *([networks_table(trained, published())] if compared else []),
-        *([fixed_split_table(on_fixed, published())] if compared or on_fixed else []),
+        *([networks_table(trained, published())] if recipe == PAPER else []),
+        *([fixed_split_table(on_fixed, published())] if recipe == PAPER or on_fixed else []),
     ]
     if beyond:
         own = [result if result.method in BEYOND else result.of_splits(beyond) for result in on_random]
         tables.append(beyond_table(own, [seeds[number] for number in beyond]))
-    missing = what_is_missing(inventory, trained, recipe)
+    missing = what_is_missing(inventory, trained, networks)
     lacking = [path.name for number, path in enumerate(chosen) if number not in beyond]
     if lacking:
         titles = " and ".join(BEYOND.values())
@@ -248,15 +254,10 @@ def load_split(path: Path, split: str) -> FeatureSet:
     return features
 
 
-def _compared_recipes() -> list[str]:
-    """Recipes of the networks that the paper compares."""
-    return [network.recipe for network in published().networks]
-
-
 def trained_networks(inventory: Inventory, loaded: Mapping[Path, FeatureSet]) -> list[TrainedNetwork]:
     """Session 0 of every random split of the networks the paper compares, as the feature file says."""
     trained = []
-    for recipe in _compared_recipes():
+    for recipe in (network.recipe for network in published().networks):
         for seed, path in sorted(inventory.random.get(recipe, {}).items()):
             meta = (loaded.get(path) or load_split(path, f"random:{seed}")).meta
             said = {key: meta.get(f"session0_{key}") for key in ("validation", "test")}
@@ -264,16 +265,15 @@ def trained_networks(inventory: Inventory, loaded: Mapping[Path, FeatureSet]) ->
     return trained
 
 
-def what_is_missing(inventory: Inventory, trained: Sequence[TrainedNetwork], recipe: str) -> list[str]:
+def what_is_missing(inventory: Inventory, trained: Sequence[TrainedNetwork], recipes: Sequence[str]) -> list[str]:
     """What the tables would need and the folder does not have, in sentences."""
     sentences = []
-    compared = _compared_recipes()
-    for network in [recipe, *(other for other in compared if other != recipe and recipe in compared)]:
-        there = inventory.random.get(network, {})
+    for recipe in recipes:
+        there = inventory.random.get(recipe, {})
         absent = [seed for seed in range(1, SPLITS + 1) if seed not in there]
         if absent:
             numbers = ", ".join(map(str, absent))
-            sentences.append(f"No feature files of recipe '{network}' for random splits {numbers}.")
+            sentences.append(f"No feature files of recipe '{recipe}' for random splits {numbers}.")
     if not inventory.fixed:
         sentences.append("No feature file of the fixed split.")
     silent = [f"{one.recipe}-random-{one.seed}" for one in trained if math.isnan(one.validation)]

@@ -255,8 +255,7 @@ def _open(run: Path, data: Path, lists: Path | None, image_size: int | None) -> 
     """The images and the split of a run."""
     _, settings = load_run(run)
     recipe = _split_recipe(settings.split, lists, int(settings.about.get("validation", 0)))
-    own = int(settings.about.get("image_size", settings.recipe.crop_size))
-    images = read_images(data, size=own if image_size is None else image_size)
+    images = read_images(data, size=settings.image_size if image_size is None else image_size)
     return images, recipe.make(images)
 
 

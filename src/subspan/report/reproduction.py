@@ -198,10 +198,10 @@ def above_sentence(tables: Sequence[ReportTable]) -> str:
         if one.name not in _ALL_SESSIONS:
             continue
         lines = _lines(one)
-        for model, whose in lines:
-            for number, column in enumerate(one.table.columns[1:SESSION_COUNT] if whose == PUBLISHED else (), start=1):
-                theirs, ours = lines[model, PUBLISHED][number].value, lines[model, OURS][number].value
-                reached[model, column.key, _ALL_SESSIONS[one.name]] = ours >= theirs
+        for model in (model for model, whose in lines if whose == PUBLISHED):
+            cells = zip(one.table.columns, lines[model, PUBLISHED], lines[model, OURS], strict=True)
+            for column, theirs, ours in list(cells)[1:SESSION_COUNT]:
+                reached[model, column.key, _ALL_SESSIONS[one.name]] = ours.value >= theirs.value
     share = f"{sum(reached.values())} of {len(reached)}"
     return f"Not scaled, ours is at or above the published accuracy in {share} cells after session 0."
 

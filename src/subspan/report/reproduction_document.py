@@ -26,6 +26,7 @@ class Section:
 
 
 MULTI_SESSION = "multi-session"  # the command, and the section of the paper's own recipe
+PAPER = "paper"  # that recipe
 SINGLE_SESSION = Section(
     "single-session",
     "Single session",
@@ -37,7 +38,7 @@ SINGLE_SESSION = Section(
 def multi_session_section(recipe: str) -> Section:
     """The section of the base sessions of one recipe; that of the paper's own comes first and is named after none."""
     what = "Every table of the paper's multi-session experiments on miniImageNet, from feature files that our own base "
-    if recipe == "paper":
+    if recipe == PAPER:
         return Section(MULTI_SESSION, "Multi-session", f"{what}sessions produced.", MULTI_SESSION)
     return Section(
         f"{MULTI_SESSION}-{recipe}",

@@ -43,6 +43,11 @@ class RunSettings:
     split_digest: str = ""
     about: dict[str, Any] = field(default_factory=dict)  # versions, device: not part of the identity
 
+    @property
+    def image_size(self) -> int:
+        """Pixels on a side of the images that the run was given."""
+        return int(self.about.get("image_size", self.recipe.crop_size))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
