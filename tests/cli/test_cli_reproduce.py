@@ -200,6 +200,17 @@ def test_an_unknown_system_is_named(subspan, folder, capsys):
     status, _, errors = subspan(capsys, "--features", folder, "--systems", "ncm,nobody")
     assert status == 2
     assert "there is no system 'nobody'; --systems takes all or some of " in errors
+    status, _, errors = subspan(capsys, "--features", folder, "--systems", "ncm,xtarnet")
+    assert status == 2
+    assert "system 'xtarnet' has results under single-session only: `subspan reproduce single-session`" in errors
+
+
+def test_where_it_writes_is_looked_at_before_the_work(subspan, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    for option, path in (("--markdown", tmp_path), ("--report", tmp_path / "file")):
+        status, _, errors = subspan(capsys, "--features", tmp_path / "none", option, path)
+        assert status == 2
+        assert f"Invalid value for '{option}'" in errors
 
 
 def test_the_document_says_what_is_missing(written):

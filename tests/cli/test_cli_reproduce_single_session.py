@@ -63,7 +63,7 @@ def test_both_halves_in_every_form(reproduce, tmp_path):
     kept = PROTOCOL.run(features, create_method("ncm"), episodes=episodes)
     about = {"seconds": 60.0, "base_session": {"recipe": "paper"}}
     StoredResult("xtarnet", "C", kept, "ravi", "digest", episodes.items, about).save(tmp_path / "parts" / "x.json")
-    options = ("--systems", "teen,lwof,xtarnet,topic", "--parts", tmp_path / "parts")
+    options = ("--systems", "teen,lwof,xtarnet", "--parts", tmp_path / "parts")
     options += ("--report", out, "--markdown", out / "R.md")
     status, output, _ = reproduce("--features", tmp_path, *options)
     assert status == 0

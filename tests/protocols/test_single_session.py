@@ -237,6 +237,8 @@ def test_what_cannot_be_is_said_in_one_sentence():
     features = make_features()
     with pytest.raises(ProtocolError, match="novel_queries must be a multiple of the 5 ways"):
         SingleSession(novel_queries=26)
+    with pytest.raises(ProtocolError, match="seed must be at least 0; got -1"):
+        SingleSession(seed=-1)
     with pytest.raises(ProtocolError, match="count must be at least 1; got 0"):
         SingleSession(count=0)
     with pytest.raises(ProtocolError, match="8 ways asked for, but there are only 7 novel classes"):

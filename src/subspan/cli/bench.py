@@ -74,9 +74,13 @@ def bench(
             "default the feature file's first."
         ),
     ] = None,
-    json_path: Annotated[Path | None, typer.Option("--json", help="Write the results as JSON.")] = None,
-    predictions: Annotated[Path | None, typer.Option(help="Write every prediction as CSV (.gz to compress).")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report with figures into this directory.")] = None,
+    json_path: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write the results as JSON.")] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write every prediction as CSV (.gz to compress).")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Write an HTML report with figures into this directory.")
+    ] = None,
     *,
     protocol: Values,
     placement: Values,
@@ -84,6 +88,7 @@ def bench(
     setup, place = MultiSession(**protocol), Placement(**placement)
     chosen = {"old_penalty": old_penalty, "solver": solver, "start": start}
     regularizer_options = {name: value for name, value in chosen.items() if value is not None}
+    create_method("finetune", **regularizer_options)  # refuses a wrong value, also where no chosen method takes it
     if config is not None:
         if method:
             raise ProtocolError("name methods with --method or settings with --config, not both")

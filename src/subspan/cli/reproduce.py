@@ -109,12 +109,16 @@ class Inventory:
 @app.command(NAME, help=EXAMPLE)
 @with_flags(placement=Placement)
 def multi_session(
-    report: Annotated[Path | None, typer.Option(help="Write all tables, figures and an HTML page here.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Write all tables, figures and an HTML page here.")
+    ] = None,
     features: Annotated[
         Path | None,
         typer.Option(help="Folder of feature files; default benchmarks/features of the checkout one is in."),
     ] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write all tables as one markdown file.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write all tables as one markdown file.")
+    ] = None,
     config: Annotated[str | None, typer.Option(help="Settings of methods, as `subspan sweep` writes them.")] = None,
     recipe: Annotated[str, typer.Option(help="Whose random splits to take: the first part of the name.")] = PAPER,
     systems: SystemsOption = None,
@@ -123,7 +127,7 @@ def multi_session(
     placement: Values,
 ) -> None:
     place = Placement(**placement)
-    wanted = chosen_systems(systems) if systems else []
+    wanted = chosen_systems(systems, NAME) if systems else []
     folder = find_folder(features, Path.cwd())
     inventory = take_inventory(folder)
     networks = [network.recipe for network in published().networks]

@@ -85,12 +85,16 @@ def register(parent: typer.Typer) -> None:
 
 @with_flags(placement=Placement)
 def single_session(
-    report: Annotated[Path | None, typer.Option(help="Write all tables, figures and an HTML page here.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Write all tables, figures and an HTML page here.")
+    ] = None,
     features: Annotated[
         Path | None,
         typer.Option(help="Folder of feature files; default benchmarks/features of the checkout one is in."),
     ] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write all tables as a section of this markdown file.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write all tables as a section of this markdown file.")
+    ] = None,
     config: Annotated[
         str | None, typer.Option(help="Settings of methods instead of the packaged ones; for one data set only.")
     ] = None,
@@ -110,7 +114,7 @@ def single_session(
     placement: Values,
 ) -> None:
     place = Placement(**placement)
-    wanted = chosen_systems(systems) if systems else []
+    wanted = chosen_systems(systems, NAME) if systems else []
     folder = reproduce.find_folder(features, Path.cwd())
     found = find_halves(folder, recipe, data)
     if len(found) > 1 and (config or episodes or episodes_out):

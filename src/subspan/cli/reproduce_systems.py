@@ -115,7 +115,7 @@ def stored_episodes(
 ) -> tuple[list[EpisodeRun], list[str]]:
     """Stored results of systems that move the network on these episodes, and a sentence for each that is absent."""
     found, left_out = [], []
-    wanted = [name for name in names if moves_the_network(name, "single-session")]
+    wanted = [name for name in names if moves_the_network(name)]
     for name, number in ((name, number) for name in wanted for number in shots):
         kept = stored_results(parts, episodes.first_shots(number).protocol)
         fitting = [one for one in kept if (one.system, one.items) == (name, episodes.items)]
@@ -130,10 +130,16 @@ def stored_episodes(
     return found, left_out
 
 
-def moves_the_network(name: str, protocol: str | None = None) -> bool:
-    """Whether tables show stored results of this system, under this protocol or any."""
+def moves_the_network(name: str) -> bool:
+    """Whether tables show stored results of this system."""
+    return issubclass(method_class(name), NetworkSystem)
+
+
+def _protocol_of(name: str) -> str:
+    """The protocol of a system that moves the network."""
     system = method_class(name)
-    return issubclass(system, NetworkSystem) and protocol in (None, system.protocol)
+    assert issubclass(system, NetworkSystem)
+    return system.protocol
 
 
 def _model(name: str) -> str:
@@ -141,11 +147,14 @@ def _model(name: str) -> str:
     return next((line.model for line in published().single_session if line.system == name), name)
 
 
-def chosen_systems(text: str) -> list[str]:
-    """The names in ``all`` or ``name,name``."""
-    known = [*list_systems(), *list_network_systems()]
+def chosen_systems(text: str, protocol: str) -> list[str]:
+    """The names in ``all`` or ``name,name`` of systems that run under a protocol."""
+    others = {name: its for name in list_network_systems() if (its := _protocol_of(name)) != protocol}
+    known = [name for name in (*list_systems(), *list_network_systems()) if name not in others]
     names = known if text == EVERY else [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
+        if other := others.get(name):
+            raise ValueError(f"system '{name}' has results under {other} only: `subspan reproduce {other}`")
         if name not in known:
             raise ValueError(f"there is no system '{name}'; --systems takes {EVERY} or some of {', '.join(known)}")
     if not names:
@@ -192,7 +201,7 @@ def stored_runs(
     names: Sequence[str], protocol: MultiSession, splits: Sequence[str], parts: Path, recipe: str
 ) -> tuple[list[SystemRun], list[str]]:
     """The stored results of systems that move the network, and a sentence for each split without one."""
-    wanted = [name for name in names if moves_the_network(name, "multi-session")]
+    wanted = [name for name in names if moves_the_network(name)]
     found: dict[tuple[str, bool], dict[str, StoredResult]] = {}
     for stored in stored_results(parts, protocol.digest) if wanted else []:
         split, base = stored.split.replace(":", "-"), stored.about.get("base_session", {})

@@ -49,7 +49,9 @@ def register(app: typer.Typer) -> None:
 @with_flags(placement=Placement)
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Feature file of development data.")],
-    out: Annotated[Path, typer.Option(help="Folder of the trials and of config.json; an earlier sweep goes on.")],
+    out: Annotated[
+        Path, typer.Option(file_okay=False, help="Folder of the trials and of config.json; an earlier sweep goes on.")
+    ],
     tried: Annotated[
         list[str], typer.Option("--try", help="option=value,value,... or, with --random, option=low..high; repeatable.")
     ],

@@ -29,7 +29,7 @@ class MultiSession:
     dtype: Literal["float32", "float64"] = field(default="float32", metadata={"help": "arithmetic"})
 
     def __post_init__(self) -> None:
-        for name, least in (("ways", 1), ("shots", 1), ("draws", 0)):
+        for name, least in (("ways", 1), ("shots", 1), ("draws", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise ProtocolError(f"{name} must be at least {least}; got {getattr(self, name)}")
 

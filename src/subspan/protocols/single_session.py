@@ -41,6 +41,8 @@ class SingleSession:
         for name in ("ways", "shots", "base_queries", "novel_queries", "count"):
             if getattr(self, name) < 1:
                 raise ProtocolError(f"{name} must be at least 1; got {getattr(self, name)}")
+        if self.seed < 0:
+            raise ProtocolError(f"seed must be at least 0; got {self.seed}")
         if self.novel_queries % self.ways:
             raise ProtocolError(
                 f"novel_queries must be a multiple of the {self.ways} ways, as many of each class; "

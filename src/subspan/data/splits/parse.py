@@ -51,7 +51,7 @@ def parse_split(text: str, lists: Path | str | None = None) -> SplitRecipe:
         for recipe in (RaviClasses(lists=lists), TieredClasses(lists=lists), FolderSessions()):
             if kind == recipe.kind:
                 return replace(recipe, seed=seed)
-    raise DataError(f"split {text!r} does not exist; there are {', '.join(SPLITS)}")
+    raise DataError(f"split {text!r} does not exist; there are {', '.join(SPLITS)} and random:SEED:pooled")
 
 
 def _seed(text: str, digits: str) -> int:
