@@ -160,6 +160,37 @@ def test_a_csv_that_lists_a_missing_image_is_named(tmp_path):
         read_images(tmp_path)
 
 
+def write_csvs(path: Path, **rows: str) -> None:
+    for part in ("train", "val", "test"):
+        (path / f"{part}.csv").write_text("filename,label\n" + rows.get(part, ""))
+
+
+@pytest.mark.parametrize("above", ["", "images"])
+@pytest.mark.parametrize("listed", ["cat/00.png,cat\ndog/00.png,dog\n", "00.png,cat\n00.png,dog\n"])
+def test_equal_file_names_of_two_classes_are_told_apart(tmp_path, above, listed):
+    for label, name in enumerate(("cat", "dog")):
+        write_image(tmp_path / above / name / "00.png", label, 0)
+    write_csvs(tmp_path, train=listed)
+    images = read_images(tmp_path)
+    assert images.files == ("cat/00.png", "dog/00.png")
+    check_colours(images, tolerance=0)
+
+
+def test_a_listed_path_comes_before_the_folder_of_the_label(tmp_path):
+    write_image(tmp_path / "00.png", 0, 0)
+    write_image(tmp_path / "cat" / "00.png", 1, 0)
+    write_csvs(tmp_path, train="00.png,cat\n")
+    check_colours(read_images(tmp_path), tolerance=0)
+
+
+def test_a_name_that_may_be_two_images_is_refused(tmp_path):
+    for label, folder in enumerate(("left", "right")):
+        write_image(tmp_path / folder / "00.png", label, 0)
+    write_csvs(tmp_path, val="00.png,cat\n")
+    with pytest.raises(DataError, match=r"val\.csv lists 00\.png of cat, which may be left/00\.png or right/00\.png"):
+        read_images(tmp_path)
+
+
 def test_other_csvs_beside_class_folders_do_not_matter(tmp_path):
     write_image(tmp_path / "cat" / "a00.png", 0, 0)
     for part in ("train", "val", "test"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 
@@ -32,16 +33,20 @@ def read(path: Path, options: ReadOptions) -> ImageSet:
     wanted = options.parts or PARTS
     listed = {part: read_csv(folder / f"{part}.csv") for part in PARTS if part in wanted}
     with nullcontext(folders.find_images(path)) if folders.recognise(path) else zips.open_images(path) as images:
-        by_name: dict[str, ImageFile] = {PurePosixPath(image.file).name: image for image in images}
+        by_end = _by_end(images)
         entries = []
         for part, rows in listed.items():
             for name, label in rows:
-                image = by_name.get(PurePosixPath(name).name)
-                if image is None:
+                found = _find(PurePosixPath(name), label, by_end)
+                if not found:
                     raise DataError(
-                        f"{folder / part}.csv lists {name}, which is not among the {len(by_name)} images of {path}"
+                        f"{folder / part}.csv lists {name}, which is not among the {len(images)} images of {path}"
                     )
-                entries.append(ClassFile(f"{label}/{PurePosixPath(name).name}", label, image.read, part))
+                if len(found) > 1:
+                    raise DataError(
+                        f"{folder / part}.csv lists {name} of {label}, which may be {found[0].file} or {found[1].file}"
+                    )
+                entries.append(ClassFile(f"{label}/{PurePosixPath(name).name}", label, found[0].read, part))
         return image_set_of(entries, path, options)
 
 
@@ -52,6 +57,28 @@ def read_csv(path: Path) -> list[tuple[str, str]]:
             return [(row["filename"], row["label"]) for row in csv.DictReader(file)]
     except (OSError, KeyError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as a table of filename and label: {error!r}") from error
+
+
+def _by_end(images: Sequence[ImageFile]) -> dict[str, list[ImageFile]]:
+    """Images by every end of their path: ``images/cat/1.jpg`` by itself, ``cat/1.jpg`` and ``1.jpg``."""
+    by_end: dict[str, list[ImageFile]] = {}
+    for image in images:
+        steps = PurePosixPath(image.file).parts
+        for first in range(len(steps)):
+            by_end.setdefault("/".join(steps[first:]), []).append(image)
+    return by_end
+
+
+def _find(name: PurePosixPath, label: str, by_end: dict[str, list[ImageFile]]) -> list[ImageFile]:
+    """The image of a row: of the listed path, else in a folder of its label, else of its bare name; all if several."""
+    several: list[ImageFile] = []
+    for end in (str(name), f"{label}/{name.name}", name.name):
+        found = by_end.get(end, [])
+        found = [image for image in found if image.file == end] or found
+        if len(found) == 1:
+            return found
+        several = several or found
+    return several
 
 
 def _csv_folder(path: Path) -> Path | None:
