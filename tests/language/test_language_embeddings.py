@@ -40,6 +40,34 @@ def test_one_vector_for_each_class_in_the_order_asked_for(key, tmp_path):
         class_embeddings(tmp_path / "classes.npz", ["x", "y"], ["x", "y"])
 
 
+@pytest.mark.parametrize("key", ["names", "wnids"])
+def test_a_zero_vector_of_a_class_is_not_silent(key, tmp_path):
+    np.savez(tmp_path / "classes.npz", vectors=[[0, 0], [1, 0], [0, 0]], **{key: np.array(["a", "b", "c"])})
+    with pytest.warns(
+        UnknownNameWarning, match=r"embedding of 'c', 'a' in '.*classes\.npz' is zero, its target the mean"
+    ):
+        class_embeddings(tmp_path / "classes.npz", ["c", "b", "a"], ["c", "b", "a"])
+
+
+def test_a_zero_vector_of_a_word_is_not_silent(tmp_path):
+    np.savez(tmp_path / "words.npz", tokens=np.array(["white", "wolf"]), vectors=[[0, 0], [1, 0]])
+    with pytest.warns(UnknownNameWarning, match="embedding of 'white' as the mean of its words is zero"):
+        class_embeddings(tmp_path / "words.npz", ["white", "white wolf"])
+
+
+def test_equal_names_do_not_matter_where_wnids_tell_classes_apart(tmp_path):
+    np.savez(
+        tmp_path / "cranes.npz", names=np.array(["crane"] * 2), wnids=np.array(["n1", "n2"]), vectors=[[1.0], [2.0]]
+    )
+    assert class_embeddings(tmp_path / "cranes.npz", ["crane", "crane"], ["n2", "n1"]).tolist() == [[2], [1]]
+
+
+@pytest.mark.parametrize("key", ["tokens", "names"])
+def test_bytes_are_read_as_text(key, tmp_path):
+    np.savez(tmp_path / "bytes.npz", vectors=[[1.0], [2.0]], **{key: np.array([b"wolf", "bär".encode()])})
+    assert class_embeddings(tmp_path / "bytes.npz", ["bär", "wolf"]).tolist() == [[2], [1]]
+
+
 FAULTY = {
     "no vectors": (dict(tokens=np.array(["a"])), "must hold 'vectors'"),
     "flat vectors": (dict(tokens=np.array(["a"]), vectors=np.ones(3)), "must hold 'vectors'"),
@@ -47,6 +75,13 @@ FAULTY = {
     "words for vectors": (dict(tokens=np.array(["a"]), vectors=np.array([["x"]])), "must hold 'vectors'"),
     "nameless": (dict(vectors=np.ones((1, 3))), "must name its vectors by 'tokens', 'names' or 'wnids'"),
     "too few tokens": (dict(tokens=np.array(["a"]), vectors=np.ones((2, 3))), "has 1 tokens for 2 vectors"),
+    "no width": (dict(names=np.array(["a"]), vectors=np.ones((1, 0))), "the vectors of '.*' have width 0"),
+    "other words": (dict(tokens=np.array(["z"]), vectors=np.ones((1, 3))), "a vector for no word of the 1 class names"),
+    "a class twice": (
+        dict(names=np.array(["a", "b", "a"]), vectors=np.ones((3, 2))),
+        "more than one vector for cl.* 'a'",
+    ),
+    "latin1": (dict(names=np.array([b"b\xe4r"]), vectors=np.ones((1, 3))), "names of '.*' are bytes and not UTF-8"),
     "NaN": (dict(tokens=np.array(["a"]), vectors=np.full((1, 3), np.nan)), "hold NaN or infinity"),
 }
 

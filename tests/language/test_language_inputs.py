@@ -61,8 +61,8 @@ def test_the_package_serves_files_without_embeddings():
 def test_a_file_of_any_kind(tmp_path):
     (tmp_path / "words").write_text("boxer 1 0\nmastiff 2 0\nvase 3 0\nfinch 4 0\n")
     np.testing.assert_array_equal(find_embeddings(by_name(), str(tmp_path / "words")), [[1, 0], [2, 0], [3, 0], [4, 0]])
-    np.savez(tmp_path / "classes.npz", wnids=WNIDS[::-1], vectors=np.arange(4.0)[:, None])
-    np.testing.assert_array_equal(find_embeddings(by_wnid(), str(tmp_path / "classes.npz")), [[3], [2], [1], [0]])
+    np.savez(tmp_path / "classes.npz", wnids=WNIDS[::-1], vectors=np.arange(1.0, 5)[:, None])
+    np.testing.assert_array_equal(find_embeddings(by_wnid(), str(tmp_path / "classes.npz")), [[4], [3], [2], [1]])
 
 
 def test_one_sentence_for_what_cannot_be_found(tmp_path):

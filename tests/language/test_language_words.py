@@ -74,6 +74,12 @@ def test_a_compressed_file(glove):
     np.testing.assert_array_equal(class_embeddings(path, ["wolf"]), [[1, 0, -1]])
 
 
+@pytest.mark.parametrize("header", ["", "8 3\n"])
+def test_a_byte_order_mark_is_no_part_of_the_first_word(header, glove):
+    found = read_word_vectors(glove("\ufeff" + header + GLOVE), ["the", "wheel"])
+    assert {word: vector.tolist() for word, vector in found.items()} == {"the": [9, 9, 9], "wheel": [3, 2, 1]}
+
+
 def test_words_of_other_alphabets_and_words_with_spaces(glove):
     path = glove("akyürek 1 2\nat 3 4\nat name@domain.com 5 6\n. . . 7 8\nwolf\u00a0pack 9 9\n")
     found = read_word_vectors(path, ["akyürek", "at", ".", "wolf"])

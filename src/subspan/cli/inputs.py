@@ -1,7 +1,6 @@
 """What several commands read: feature files with the names and the embeddings of their classes."""
 
 import dataclasses
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,12 +10,12 @@ from subspan.features import FeatureFileError, FeatureSet, bundled
 from subspan.language import (
     PACKAGED,
     EmbeddingError,
-    UnknownNameWarning,
     class_embeddings,
     names_of_wnids,
     packaged_covers,
     packaged_embeddings,
 )
+from subspan.language.errors import warn_of_zero
 from subspan.protocols.config import Setting
 
 FILES = (".npz", ".txt", ".vec", ".gz")  # how the names of files of embeddings end
@@ -90,14 +89,7 @@ def _wnids(features: FeatureSet) -> tuple[str, ...] | None:
 def _stored(features: FeatureSet, name: str) -> NDArray:
     """Embeddings of the feature file; a zero vector in them is as worth a word as one made here."""
     vectors = features.embeddings[name]
-    zero = [one for one, vector in zip(features.class_names, vectors, strict=True) if not vector.any()]
-    if zero:
-        warnings.warn(
-            f"the embedding of {', '.join(map(repr, zero))} in '{name}' of the feature file is zero, its target the "
-            "mean of all base rows",
-            UnknownNameWarning,
-            stacklevel=3,
-        )
+    warn_of_zero(features.class_names, vectors, f"in '{name}' of the feature file", stacklevel=4)
     return vectors
 
 

@@ -1,13 +1,14 @@
 """Embeddings of classes from a file: word vectors averaged over the words of a name, or one vector per class."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import EmbeddingError
-from .words import mean_of_words, read_word_vectors, words_of
+from .errors import EmbeddingError, warn_of_zero
+from .words import Vector, mean_of_words, read_word_vectors, words_of
 
 
 def class_embeddings(
@@ -25,25 +26,37 @@ def class_embeddings(
     path = Path(path)
     if path.suffix != ".npz":
         names = _needed(names, path)
-        vectors = read_word_vectors(path, words_of(names))
-        if not vectors:
-            raise EmbeddingError(f"'{path}' has a vector for no word of the {len(names)} class names")
-        return mean_of_words(names, vectors)
+        return _mean_of_found(names, read_word_vectors(path, words_of(names)), path)
     arrays = _read_npz(path)
     vectors = arrays["vectors"]
     if "tokens" in arrays:
-        return mean_of_words(_needed(names, path), dict(zip(arrays["tokens"].tolist(), vectors, strict=True)))
+        names = _needed(names, path)
+        asked = words_of(names)
+        pairs = zip(arrays["tokens"].tolist(), vectors, strict=True)
+        return _mean_of_found(names, {token: vector for token, vector in pairs if token in asked}, path)
     for key, wanted in (("wnids", wnids), ("names", names)):
         if key in arrays and wanted is not None:
-            index = {item: i for i, item in enumerate(arrays[key].tolist())}
+            items = arrays[key].tolist()
+            index = {item: i for i, item in enumerate(items)}
+            if len(index) < len(items):
+                twice = Counter(items).most_common(1)[0][0]
+                raise EmbeddingError(f"'{path}' has more than one vector for class '{twice}'")
             missing = [item for item in wanted if item not in index]
             if missing:
                 raise EmbeddingError(f"'{path}' has no embedding for class '{missing[0]}' ({len(missing)} are missing)")
-            return vectors[[index[item] for item in wanted]]
+            found = vectors[[index[item] for item in wanted]]
+            warn_of_zero(wanted, found, f"in '{path}'")
+            return found
     if "wnids" in arrays:
         raise EmbeddingError(f"'{path}' goes by WordNet ids, which the classes do not have")
     _needed(names, path)
     raise EmbeddingError(f"'{path}' must name its vectors by 'tokens', 'names' or 'wnids'")
+
+
+def _mean_of_found(names: Sequence[str], vectors: Mapping[str, Vector], path: Path) -> NDArray[np.float32]:
+    if not vectors:
+        raise EmbeddingError(f"'{path}' has a vector for no word of the {len(names)} class names")
+    return mean_of_words(names, vectors)
 
 
 def _needed(names: Sequence[str] | None, path: Path) -> Sequence[str]:
@@ -53,7 +66,7 @@ def _needed(names: Sequence[str] | None, path: Path) -> Sequence[str]:
 
 
 def _read_npz(path: Path) -> dict[str, NDArray]:
-    """The arrays of the file, ``vectors`` (n, e) as float32 and the others one per vector."""
+    """The arrays of the file, ``vectors`` (n, e) as float32 and the others one per vector, bytes as text."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -62,9 +75,18 @@ def _read_npz(path: Path) -> dict[str, NDArray]:
     vectors = arrays.get("vectors", np.zeros(0))
     if vectors.ndim != 2 or len(vectors) == 0 or vectors.dtype.kind not in "iuf":
         raise EmbeddingError(f"'{path}' must hold 'vectors' (n, e) with 'tokens', 'names' or 'wnids' (n,)")
+    if vectors.shape[1] == 0:
+        raise EmbeddingError(f"the vectors of '{path}' have width 0")
     if not np.isfinite(vectors).all():
         raise EmbeddingError(f"the vectors of '{path}' hold NaN or infinity")
     for key in ("tokens", "names", "wnids"):
-        if key in arrays and arrays[key].shape != (len(vectors),):
+        if key not in arrays:
+            continue
+        if arrays[key].shape != (len(vectors),):
             raise EmbeddingError(f"'{path}' has {arrays[key].size} {key} for {len(vectors)} vectors")
+        if arrays[key].dtype.kind == "S":
+            try:
+                arrays[key] = np.char.decode(arrays[key], "utf-8")
+            except UnicodeDecodeError as error:
+                raise EmbeddingError(f"the {key} of '{path}' are bytes and not UTF-8: {error}") from error
     return arrays | {"vectors": vectors.astype(np.float32)}

@@ -3,13 +3,16 @@
 import warnings
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 class EmbeddingError(ValueError):
     """Embeddings cannot be read or made, or do not cover the classes."""
 
 
 class UnknownNameWarning(UserWarning):
-    """A class name has no known word; its embedding is the zero vector."""
+    """The embedding of a class is the zero vector, mostly as no word of its name is known."""
 
 
 def warn_of_unknown(names: Sequence[str], stacklevel: int = 3) -> None:
@@ -18,6 +21,17 @@ def warn_of_unknown(names: Sequence[str], stacklevel: int = 3) -> None:
         warnings.warn(
             f"no word of {', '.join(map(repr, names))} has a vector; the embedding is zero, its target the mean of "
             "all base rows",
+            UnknownNameWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def warn_of_zero(names: Sequence[str], vectors: NDArray[np.floating], where: str, stacklevel: int = 3) -> None:
+    """Say which of the vectors (C, e) that were given for these names are zero, if any."""
+    zero = [name for name, vector in zip(names, vectors, strict=True) if not vector.any()]
+    if zero:
+        warnings.warn(
+            f"the embedding of {', '.join(map(repr, zero))} {where} is zero, its target the mean of all base rows",
             UnknownNameWarning,
             stacklevel=stacklevel,
         )

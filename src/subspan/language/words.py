@@ -5,6 +5,7 @@ word that has no vector is looked up without a final ``'s``; failing that, a hyp
 parts that have one. The embedding is the mean over all vectors found.
 """
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.progress import progress_bar
-from .errors import EmbeddingError, warn_of_unknown
+from .errors import EmbeddingError, warn_of_unknown, warn_of_zero
 
 Vector = NDArray[np.floating]
 MEGABYTE = 1 << 20
@@ -35,14 +36,17 @@ def mean_of_words(names: Sequence[str], vectors: Mapping[str, Vector]) -> NDArra
         raise EmbeddingError(f"there are no word vectors at all for names like '{names[0] if names else ''}'")
     width = len(next(iter(vectors.values())))
     result = np.zeros((len(names), width), np.float32)
-    unknown = []
+    found: list[int] = []
+    unknown: list[str] = []
     for i, name in enumerate(names):
         known = [vector for word in _split(name) for vector in _look_up(word, vectors)]
         if known:
             result[i] = np.mean(known, axis=0)
+            found.append(i)
         else:
             unknown.append(name)
     warn_of_unknown(unknown)
+    warn_of_zero([names[i] for i in found], result[found], "as the mean of its words")
     return result
 
 
@@ -130,9 +134,11 @@ class _Lines:
         for line in self.file:
             self.number += 1
             line = line.rstrip(b" \r\n")
-            if self.number == 1 and (header := _header(line)):
-                self.promised, self.width = header
-                continue
+            if self.number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+                if header := _header(line):
+                    self.promised, self.width = header
+                    continue
             if not self.width:
                 self.width, self.width_line = line.count(b" "), self.number
             if not line.count(b" ") or line.startswith(b" "):
