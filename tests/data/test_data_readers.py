@@ -265,6 +265,16 @@ def test_cache_pickles(tmp_path, protocol, as_bytes):
         ({"image_data": blocks(1, 2), "class_dict": {"a": [0]}}, "2 images one class, 1 have none"),
         ({"image_data": blocks(1, 2), "class_dict": {"a": [0, 1], "b": [1]}}, "image 1 of b"),
         ({"image_data": blocks(1, 2), "class_dict": {"a": [0, 2]}}, "image 2 of a"),
+        ({"image_data": blocks(1, 2), "class_dict": [0, 1]}, "class_dict of .* must be a dictionary, got list"),
+        ({"image_data": blocks(1, 2), "class_dict": {"a": None}}, "indices of a in class_dict of .* whole numbers"),
+        ({"image_data": blocks(1, 2), "class_dict": {"a": [0, "x"]}}, "indices of a in class_dict of .* whole numbers"),
+        ({"image_data": blocks(1, 2), "class_dict": {"a": [0.5, 1]}}, "indices of a in class_dict of .* whole numbers"),
+        ({"data": blocks(1, 2), "labels": [[0], [0, 1]]}, "labels of .* must be an array, got lists of different"),
+        ({"data": [[1], [2, 3]], "labels": [0, 1]}, "data of .* must be an array, got lists of different lengths"),
+        ({"data": blocks(1, 2), "labels": [0, 0], "catname2label": 3}, "catname2label of .* dictionary, got int"),
+        ({"data": blocks(1, 2), "labels": [0, 0], "catname2label": {"a": "x"}}, "labels in catname2label of .* whole"),
+        ({"data": blocks(1, 2), "labels": [0, 0], "label2catname": 4}, "label2catname of .* list of names, got int"),
+        ({"data": blocks(1, 2), "labels": [0, 0], "label2catname": {None: "a"}}, "labels in label2catname of .* whole"),
     ],
 )
 def test_pickles_that_do_not_fit_are_named(tmp_path, record, message):
@@ -361,6 +371,34 @@ def test_tiered_faults_are_named(tmp_path):
         read_images(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"labels": ["a", "b"]}, r"labels of .* must be whole numbers \(n,\), got <U1"),
+        ({"labels": [0, None]}, r"labels of .* must be whole numbers \(n,\), got object"),
+        ({"labels": [[0], [1, 2]]}, "labels of .* must be an array, got lists of different lengths"),
+        ({"label_specific": [0, 0], "label_specific_str": 5}, "label_specific_str of .* list of names, got int"),
+        ({"label_specific": [0, None], "label_specific_str": ["a"]}, "label_specific of .* whole numbers"),
+    ],
+)
+def test_tiered_labels_of_another_kind_are_named(tmp_path, labels, message):
+    write_pickle(tmp_path / "val_images_png.pkl", [png_column(image) for image in blocks(1, 2)])
+    write_pickle(tmp_path / "val_labels.pkl", labels)
+    with pytest.raises(DataError, match=message) as caught:
+        read_images(tmp_path)
+    assert "val_labels.pkl" in str(caught.value)
+
+
+@pytest.mark.parametrize("image", [None, [1, 2, 300]])
+def test_tiered_images_of_another_kind_are_named(tmp_path, image):
+    write_pickle(tmp_path / "val_images_png.pkl", [png_column(blocks(1, 1)[0]), image])
+    write_pickle(tmp_path / "val_labels.pkl", {"labels": [0, 0]})
+    with pytest.raises(
+        DataError, match=r"image .*val-00001 \(number 1 of .*val_images_png\.pkl\) must be bytes or whole"
+    ):
+        read_images(tmp_path)
+
+
 def write_cifar(path: Path, names=(b"apple", b"bear")) -> None:
     write_pickle(path / "meta", {b"fine_label_names": list(names), b"coarse_label_names": [b"fruit", b"animal"]})
     for part, per_class in (("train", 3), ("test", 2)):
@@ -387,6 +425,29 @@ def test_cifar_python_files(tmp_path):
     assert read_images(tmp_path, parts=("test",), size=8).images.shape == (4, 8, 8, 3)
     with pytest.raises(DataError, match=r"divided into train and test, got parts \('val',\)"):
         read_images(tmp_path, parts=("val",))
+
+
+@pytest.mark.parametrize(
+    ("file", "field", "value", "message"),
+    [
+        ("test", "fine_labels", [0.5, 1.0], r"must be whole numbers \(n,\), got float64"),
+        ("test", "fine_labels", ["0", "1"], r"must be whole numbers \(n,\), got <U1"),
+        ("test", "fine_labels", [[0], [0, 1]], "must be an array, got lists of different lengths"),
+        ("test", "filenames", None, "must be a list of names, got NoneType"),
+        ("test", "filenames", ["a"], "holds 2 images and 1 filenames"),
+        ("test", "data", [[1], [2, 3]], "must be an array, got lists of different lengths"),
+        ("meta", "fine_label_names", 3, "must be a list of names, got int"),
+    ],
+)
+def test_cifar_fields_of_another_kind_are_named(tmp_path, file, field, value, message):
+    write_cifar(tmp_path)
+    records = {
+        "test": {"data": np.zeros((2, 3 * 32 * 32), np.uint8), "fine_labels": [0, 1], "filenames": ["a", "b"]},
+        "meta": {"fine_label_names": ["apple", "bear"]},
+    }
+    write_pickle(tmp_path / file, {**records[file], field: value})
+    with pytest.raises(DataError, match=rf"{file} {message}|{field} of .*{file} {message}"):
+        read_images(tmp_path)
 
 
 def test_cifar_rows_and_columns_are_not_swapped(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subspan.data import DataError
-from subspan.data.safe_pickle import load_dictionary, load_pickle, raw_bytes, text
+from subspan.data.safe_pickle import load_dictionary, load_pickle
 
 
 class Hostile:
@@ -148,13 +148,3 @@ def test_keys_come_as_text_however_they_were_written(tmp_path):
     path.write_bytes(pickle.dumps([1]))
     with pytest.raises(DataError, match=r"d\.pkl holds a list, a dictionary is needed"):
         load_dictionary(path)
-
-
-def test_text_and_bytes_of_either_python():
-    assert text("häuser") == "häuser"
-    assert text("häuser".encode()) == "häuser"
-    assert text("häuser".encode().decode("latin1")) == "häuser"
-    assert text("日") == "日"
-    assert (
-        raw_bytes("\x89PNG") == raw_bytes(b"\x89PNG") == raw_bytes(np.array([[0x89], [80], [78], [71]])) == b"\x89PNG"
-    )

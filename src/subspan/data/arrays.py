@@ -11,6 +11,7 @@ import numpy as np
 
 from subspan.data.decode import resize_all
 from subspan.data.errors import DataError
+from subspan.data.fields import as_array
 from subspan.data.imageset import ImageSet, UInt8Array
 from subspan.data.names import describe_classes
 from subspan.data.options import ReadOptions
@@ -28,7 +29,7 @@ class Block:
 
 def as_pixels(values: Any, where: str) -> UInt8Array:
     """Images (n, height, width, 3) as uint8; other numbers are taken only if nothing is lost by that."""
-    array = np.asarray(values)
+    array = as_array(values, where)
     if array.ndim != 4 or array.shape[-1] != 3 or array.dtype.kind not in "uif":
         raise DataError(f"{where} must hold numbers (n, height, width, 3), got {array.dtype} {array.shape}")
     if array.dtype == np.uint8:

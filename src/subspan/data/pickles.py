@@ -15,13 +15,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from subspan.data.arrays import Block, as_pixels, image_set_of_blocks, numbered_files
 from subspan.data.errors import DataError
+from subspan.data.fields import as_dictionary, as_labels, as_names, text
 from subspan.data.imageset import ImageSet
 from subspan.data.options import ReadOptions
-from subspan.data.safe_pickle import load_dictionary, text
+from subspan.data.safe_pickle import load_dictionary
 
 TAKES = "all.pickle, miniImageNet_category_split_*.pickle, mini-imagenet-cache-*.pkl, or one such file"
 WHOLE = "all.pickle"
@@ -78,10 +77,10 @@ def _block(file: Path) -> Block:
     return Block(images, keys, numbered_files(keys, file.stem), _part(file))
 
 
-def _keys_by_index(classes: dict[Any, Any], n: int, file: Path) -> list[str]:
+def _keys_by_index(classes: Any, n: int, file: Path) -> list[str]:
     keys: list[str | None] = [None] * n
-    for name, indices in classes.items():
-        for i in indices:
+    for name, indices in as_dictionary(classes, f"class_dict of {file}").items():
+        for i in as_labels(indices, f"the indices of {text(name)} in class_dict of {file}").tolist():
             if not 0 <= i < n or keys[i] is not None:
                 raise DataError(
                     f"class_dict of {file} must give each of {n} images one class, image {i} of {text(name)} not so"
@@ -94,22 +93,27 @@ def _keys_by_index(classes: dict[Any, Any], n: int, file: Path) -> list[str]:
 
 
 def _keys_by_label(record: dict[str, Any], file: Path) -> list[str]:
-    labels = np.asarray(record["labels"])
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise DataError(f"labels of {file} must be whole numbers (n,), got {labels.dtype} {labels.shape}")
-    names = _names_by_label(record, int(labels.max(initial=0)))
+    labels = as_labels(record["labels"], f"labels of {file}")
+    names = _names_by_label(record, int(labels.max(initial=0)), file)
     missing = sorted(set(labels.tolist()) - set(names))
     if missing:
         raise DataError(f"{file} has images with label {missing[0]} and no class name for it")
     return [names[label] for label in labels.tolist()]
 
 
-def _names_by_label(record: dict[str, Any], largest: int) -> dict[int, str]:
+def _names_by_label(record: dict[str, Any], largest: int, file: Path) -> dict[int, str]:
     if "catname2label" in record:
-        return {int(label): text(name) for name, label in record["catname2label"].items()}
+        where = f"catname2label of {file}"
+        labels = as_dictionary(record["catname2label"], where)
+        return _named(list(labels.values()), [text(name) for name in labels], where)
     if "label2catname" in record:
-        names = record["label2catname"]
-        pairs = names.items() if isinstance(names, dict) else enumerate(names)
-        return {int(label): text(name) for label, name in pairs}
+        names, where = record["label2catname"], f"label2catname of {file}"
+        if isinstance(names, dict):
+            return _named(list(names), as_names(list(names.values()), where), where)
+        return dict(enumerate(as_names(names, where)))
     width = len(str(largest))
     return {label: f"class {label:0{width}d}" for label in range(largest + 1)}
+
+
+def _named(labels: list[Any], names: list[str], where: str) -> dict[int, str]:
+    return dict(zip(as_labels(labels, f"the labels in {where}").tolist(), names, strict=True))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from subspan.data.errors import DataError
+from subspan.data.fields import raw_bytes, text
 
 
 def load_pickle(path: Path) -> Any:
@@ -38,28 +39,6 @@ def load_dictionary(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise DataError(f"{path} holds a {type(record).__name__}, a dictionary is needed")
     return {text(key): value for key, value in record.items()}
-
-
-def text(value: Any) -> str:
-    """Text from text, bytes, or the latin1 text that bytes of Python 2 were read as."""
-    if isinstance(value, str):
-        try:
-            value = value.encode("latin1")
-        except UnicodeEncodeError:
-            return value
-    if not isinstance(value, bytes):
-        return str(value)
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError:
-        return value.decode("latin1")
-
-
-def raw_bytes(value: Any) -> bytes:
-    """Bytes from bytes, text of Python 2, or an array of uint8 of any shape."""
-    if isinstance(value, str):
-        return value.encode("latin1")
-    return bytes(value) if isinstance(value, bytes | bytearray) else np.asarray(value, dtype=np.uint8).tobytes()
 
 
 class _Dtype:
@@ -104,7 +83,7 @@ def _from_buffer(content: Any, dtype: _Dtype, shape: tuple[int, ...], order: str
 
 
 def _scalar(dtype: _Dtype, content: Any = b"") -> np.generic:
-    return np.frombuffer(raw_bytes(content), dtype=dtype.value)[0]
+    return np.frombuffer(raw_bytes(content, "a number"), dtype=dtype.value)[0]
 
 
 def _encode(value: str, encoding: str) -> bytes:

@@ -19,9 +19,10 @@ import numpy as np
 from subspan.data.arrays import Block, as_pixels, image_set_of_blocks, numbered_files
 from subspan.data.decode import decode_all
 from subspan.data.errors import DataError
+from subspan.data.fields import as_labels, as_names, raw_bytes
 from subspan.data.imageset import ImageSet, UInt8Array
 from subspan.data.options import ReadOptions
-from subspan.data.safe_pickle import load_dictionary, load_pickle, raw_bytes, text
+from subspan.data.safe_pickle import load_dictionary, load_pickle
 
 TAKES = "tieredImageNet: <train|val|test>_images_png.pkl or _images.npz, each with _labels.pkl"
 PARTS = ("train", "val", "test")
@@ -62,18 +63,16 @@ def _keys(file: Path, part: str) -> tuple[list[str], bool]:
     """Class of each image, and whether the labels are Ren et al.'s (whose arrays have blue first)."""
     record = load_dictionary(file)
     if {"label_specific", "label_specific_str"} <= set(record):
-        names = [text(name) for name in record["label_specific_str"]]
-        labels = np.asarray(record["label_specific"])
+        names = as_names(record["label_specific_str"], f"label_specific_str of {file}")
+        labels = as_labels(record["label_specific"], f"label_specific of {file}")
     elif "labels" in record:
-        labels = np.asarray(record["labels"])
+        labels = as_labels(record["labels"], f"labels of {file}")
         names = [f"{part} class {label:03d}" for label in range(int(labels.max(initial=-1)) + 1)]
     else:
         raise DataError(f"{file} holds {', '.join(record)}; label_specific and label_specific_str or labels are needed")
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise DataError(f"labels of {file} must be whole numbers (n,), got {labels.dtype} {labels.shape}")
     if len(labels) and not 0 <= labels.min() <= labels.max() < len(names):
         raise DataError(f"labels of {file} must lie in 0..{len(names) - 1}, got {labels.min()}..{labels.max()}")
-    return [names[label] for label in labels], "label_specific" in record
+    return [names[label] for label in labels.tolist()], "label_specific" in record
 
 
 def _pngs(file: Path, names: Sequence[str], options: ReadOptions) -> UInt8Array:
@@ -82,7 +81,12 @@ def _pngs(file: Path, names: Sequence[str], options: ReadOptions) -> UInt8Array:
         raise DataError(f"{file} must be a list of {len(names)} encoded images, one per label")
     where = [f"{name} (number {i} of {file})" for i, name in enumerate(names)]
     return decode_all(
-        lambda i: raw_bytes(encoded[i]), where, options.size, options.fit, options.workers, options.progress
+        lambda i: raw_bytes(encoded[i], f"image {where[i]}"),
+        where,
+        options.size,
+        options.fit,
+        options.workers,
+        options.progress,
     )
 
 
