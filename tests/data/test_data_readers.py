@@ -156,7 +156,7 @@ def test_a_csv_that_lists_a_missing_image_is_named(tmp_path):
     with pytest.raises(DataError, match=r"val\.csv lists b\.jpg, which is not among the 1 images"):
         read_images(tmp_path)
     (tmp_path / "val.csv").write_text("name,class\nb.jpg,x\n")
-    with pytest.raises(DataError, match=r"val\.csv cannot be read as a table of filename and label"):
+    with pytest.raises(DataError, match=r"val\.csv must have the columns filename and label, got name, class"):
         read_images(tmp_path)
 
 
@@ -193,8 +193,45 @@ def test_a_name_that_may_be_two_images_is_refused(tmp_path):
 
 def test_other_csvs_beside_class_folders_do_not_matter(tmp_path):
     write_image(tmp_path / "cat" / "a00.png", 0, 0)
+    write_image(tmp_path / "dog" / "a00.png", 1, 0)
     for part in ("train", "val", "test"):
         (tmp_path / f"{part}.csv").write_text("path,species\nx,y\n")
+        assert read_images(tmp_path).class_names == ("cat", "dog")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("path,species\nx,y\n", r"train\.csv must have the columns filename and label, got path, species"),
+        ("", r"train\.csv must have the columns filename and label, got none"),
+        ("filename,label\na00.png\n", r"line 2 of .*train\.csv must give a filename and a label"),
+        ("filename,label\na00.png,\n", r"line 2 of .*train\.csv must give a filename and a label"),
+        ("filename,label\n\n,cat\n", r"line 3 of .*train\.csv must give a filename and a label"),
+        ("\xff\xfe", r"train\.csv cannot be read as a table of filename and label: .*can't decode"),
+    ],
+)
+def test_csvs_of_another_kind_beside_a_flat_folder_are_named(tmp_path, content, message):
+    write_image(tmp_path / "images" / "a00.png", 0, 0)
+    write_csvs(tmp_path)
+    (tmp_path / "train.csv").write_bytes(content.encode("latin1"))
+    with pytest.raises(DataError, match=message):
+        read_images(tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["", "splits"])
+@pytest.mark.parametrize("header", ["filename,label\n", "path,species\n"])
+def test_some_of_the_csvs_beside_a_flat_folder_do_not_make_it_a_class(tmp_path, folder, header):
+    write_image(tmp_path / "images" / "a00.png", 0, 0)
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / "train.csv").write_text(header + "a00.png,cat\n")
+    with pytest.raises(DataError, match=r"lacks val\.csv and test\.csv: images in one folder need the lists"):
+        read_images(tmp_path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_columns(tmp_path):
+    write_image(tmp_path / "images" / "a00.png", 0, 0)
+    write_csvs(tmp_path)
+    (tmp_path / "train.csv").write_text("\ufefffilename,label\na00.png,cat\n", encoding="utf-8")
     assert read_images(tmp_path).class_names == ("cat",)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path, PurePosixPath
 
 from subspan.data import folders, zips
@@ -15,24 +15,38 @@ from subspan.data.options import ReadOptions
 
 TAKES = "train.csv, val.csv and test.csv (filename,label) beside a flat folder, class folders or zips of images"
 PARTS = ("train", "val", "test")
+COLUMNS = {"filename", "label"}
+ENCODING = "utf-8-sig"  # spreadsheets begin a CSV with a byte order mark
 
 
 def recognise(path: Path) -> bool:
-    """Whether the folder holds the CSVs, itself or in ``splits/`` or ``split/``, with the columns that are needed."""
+    """Whether the folder holds the CSVs, itself or in ``splits/`` or ``split/``, with the columns that are needed.
+
+    Where all images lie in one folder, other CSVs count too, and reading says what is wrong with them: the classes can
+    come from nowhere else.
+    """
     folder = _csv_folder(path)
     if folder is None:
         return False
-    with (folder / "train.csv").open(encoding="utf-8", errors="replace") as file:
-        return {"filename", "label"} <= {column.strip() for column in file.readline().split(",")}
+    if not _missing(folder):
+        with (folder / "train.csv").open(encoding=ENCODING, errors="replace") as file:
+            if {column.strip() for column in file.readline().split(",")} >= COLUMNS:
+                return True
+    with _open_images(path) as images:
+        return len({PurePosixPath(image.file).parent.name for image in images}) == 1
 
 
 def read(path: Path, options: ReadOptions) -> ImageSet:
     """The listed images, named ``<label>/<filename>`` wherever they lie; images that no CSV lists are left out."""
     folder = _csv_folder(path)
     assert folder is not None, "read follows recognise"
+    if missing := _missing(folder):
+        raise DataError(
+            f"{folder} lacks {' and '.join(missing)}: images in one folder need the lists of all three parts"
+        )
     wanted = options.parts or PARTS
     listed = {part: read_csv(folder / f"{part}.csv") for part in PARTS if part in wanted}
-    with nullcontext(folders.find_images(path)) if folders.recognise(path) else zips.open_images(path) as images:
+    with _open_images(path) as images:
         by_end = _by_end(images)
         entries = []
         for part, rows in listed.items():
@@ -52,11 +66,24 @@ def read(path: Path, options: ReadOptions) -> ImageSet:
 
 def read_csv(path: Path) -> list[tuple[str, str]]:
     """File name and label of every row of a CSV with the header ``filename,label``."""
+    rows = []
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return [(row["filename"], row["label"]) for row in csv.DictReader(file)]
-    except (OSError, KeyError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as a table of filename and label: {error!r}") from error
+        with path.open(newline="", encoding=ENCODING) as file:
+            table = csv.DictReader(file)
+            columns = table.fieldnames or ()
+            if not set(columns) >= COLUMNS:
+                raise DataError(f"{path} must have the columns filename and label, got {', '.join(columns) or 'none'}")
+            for row in table:
+                if not row["filename"] or not row["label"]:
+                    raise DataError(f"line {table.line_num} of {path} must give a filename and a label")
+                rows.append((row["filename"], row["label"]))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read as a table of filename and label: {error}") from error
+    return rows
+
+
+def _open_images(path: Path) -> AbstractContextManager[list[ImageFile]]:
+    return nullcontext(folders.find_images(path)) if folders.recognise(path) else zips.open_images(path)
 
 
 def _by_end(images: Sequence[ImageFile]) -> dict[str, list[ImageFile]]:
@@ -82,5 +109,10 @@ def _find(name: PurePosixPath, label: str, by_end: dict[str, list[ImageFile]]) -
 
 
 def _csv_folder(path: Path) -> Path | None:
-    candidates = (path / folder for folder in ("", "splits", "split"))
-    return next((folder for folder in candidates if all((folder / f"{p}.csv").is_file() for p in PARTS)), None)
+    """The folder with the CSVs, or with some of them where none has all."""
+    folder = min((path / name for name in ("", "splits", "split")), key=lambda folder: len(_missing(folder)))
+    return folder if len(_missing(folder)) < len(PARTS) else None
+
+
+def _missing(folder: Path) -> list[str]:
+    return [f"{part}.csv" for part in PARTS if not (folder / f"{part}.csv").is_file()]
