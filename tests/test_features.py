@@ -272,6 +272,11 @@ FAULTS = {
     "head": (change("head", "square"), "must be linear or cosine with a positive scale; it is 'square'"),
     "head's scale": (change("head_scale", 0), "positive scale; it is 'linear' with 0"),
     "empty test": (change("base_test", np.ones((0, 2, D))), "'base_test' of the feature set is empty"),
+    "no support images": (
+        change("novel_support", np.ones((C1, 0, 2, D))),
+        "'novel_support' of the feature set is empty",
+    ),
+    "no copies": (change("novel_support", np.ones((C1, 5, 0, D))), "'novel_support' of the feature set is empty"),
     "too many test classes": (change("base_test", np.ones((4, 2, D))), "run from 0 to 3; there are 3 classes"),
 }
 FLAT_FAULTS = {
@@ -280,6 +285,10 @@ FLAT_FAULTS = {
         "'base_test_labels' of the feature set run from 0 to 3; there are 3 classes, counted from 0",
     ),
     "negative label": (spoil("novel_test_labels", -1), "run from -1 to 3; there are 4 classes"),
+    "negative support labels": (
+        change("novel_support_labels", np.full(20, -1)),
+        "'novel_support_labels' of the feature set run from -1 to -1",
+    ),
     "labels of another length": (change("novel_test_labels", [0, 1]), "has 12 items but 2 labels"),
     "no support": (
         change("novel_support_labels", np.array([0, 2, 3, 3] * 5)),
@@ -314,7 +323,8 @@ FILES = {
     "missing.npz": (lambda path: None, "there is no feature file"),
     "text.npz": (lambda path: path.write_text("hello"), "is no readable npz file"),
     "text.safetensors": (lambda path: path.write_text("hello"), "is no readable safetensors file"),
-    "folder.safetensors": (lambda path: path.mkdir(), "is no readable safetensors file"),
+    "folder.safetensors": (lambda path: path.mkdir(), "is a folder, not a feature file"),
+    "folder.npz": (lambda path: path.mkdir(), "is a folder, not a feature file"),
     "foreign.safetensors": (lambda path: save_file({"a": np.ones(2)}, path), "its header has no 'subspan' entry"),
     "future.safetensors": (
         lambda path: save_file({"a": np.ones(2)}, path, header(format=99)),
@@ -324,7 +334,10 @@ FILES = {
         lambda path: save_file({"a": np.ones(2)}, path, {"subspan": "{"}),
         "header of .* is damaged",
     ),
-    "formless.safetensors": (lambda path: save_file({"a": np.ones(2)}, path, header()), "header of .* is damaged"),
+    "weights.safetensors": (
+        lambda path: save_file({"a": np.ones(2)}, path, header(backbone="resnet12")),
+        "is a safetensors file but no feature file: its header has no 'format'",
+    ),
     "lacking.safetensors": (
         lambda path: save_file({"base_weight": np.ones((2, 2))}, path, header(format=1)),
         "lacks the array 'base_test'",

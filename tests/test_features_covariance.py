@@ -1,6 +1,8 @@
 """The covariance of base training features: against numpy, on disk, and under a cosine head."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -93,3 +95,29 @@ def test_linear_scores_scale_it_with_the_features() -> None:
 def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(FeatureFileError, match="'base_covariance' of the feature set"):
         features(np.ones(shape))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (np.triu, "must be symmetric; it differs from its transpose by up to"),
+        (np.negative, "must have no eigenvalue below 0; its smallest is -"),
+        (lambda covariance: covariance - 0.05 * np.trace(covariance) * np.eye(6), "must have no eigenvalue below 0"),
+    ],
+)
+def test_what_is_no_covariance_is_refused(
+    tmp_path: Path, spoil: Callable[[np.ndarray], np.ndarray], message: str
+) -> None:
+    made = features(within_class_covariance(PARTS))
+    spoilt = replace(made, base_covariance=spoil(within_class_covariance(PARTS)))
+    with pytest.raises(FeatureFileError, match=rf"'base_covariance' of '.*f\.safetensors' {message}"):
+        FeatureSet.load(spoilt.save(tmp_path / "f.safetensors"))
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_one_of_lower_rank_is_taken_in_every_precision(tmp_path: Path, precision: Precision, rank: int) -> None:
+    for seed in range(20):
+        factor = np.random.default_rng(seed).standard_normal((rank, 6)).astype(np.float32)
+        path = features(factor.T @ factor).save(tmp_path / "f.safetensors", precision)
+        assert FeatureSet.load(path).base_covariance is not None

@@ -40,6 +40,7 @@ OPTIONAL = ("base_bias", "base_mean", "base_memory", "base_covariance")
 LISTS = ("base_names", "novel_names", "base_wnids", "novel_wnids")
 EMBEDDING = "embedding."
 LABELS, SCALE = "_labels", ".scale"
+ROUNDING = float(np.finfo(np.float16).eps)  # of the coarsest precision in which a covariance is stored
 
 Array = NDArray[Any]
 
@@ -119,6 +120,8 @@ class FeatureSet:
                 raise FeatureFileError(
                     f"'{name}' of {source} has {len(given[name])} items but {len(given[name + LABELS])} labels"
                 )
+            if given[name].size == 0:
+                raise FeatureFileError(f"'{name}' of {source} is empty")
         if given["base_weight"].ndim != 2 or len(given["base_weight"]) < 2:
             raise FeatureFileError(
                 f"'base_weight' of {source} must be (C0, d) with at least two base classes; it has shape "
@@ -138,6 +141,8 @@ class FeatureSet:
         ):
             if name in given and given[name].shape != shape:
                 raise FeatureFileError(f"'{name}' of {source} must have shape {shape}; it has {given[name].shape}")
+        if "base_covariance" in given:
+            _check_covariance(given["base_covariance"], source)
         novel_count = _check_labels(given, base_count, source)
         for name in LISTS:
             if arrays.get(name) is not None:
@@ -172,6 +177,8 @@ class FeatureSet:
         path = Path(path)
         if not path.exists():
             raise FeatureFileError(f"there is no feature file '{path}'")
+        if path.is_dir():
+            raise FeatureFileError(f"'{path}' is a folder, not a feature file")
         arrays = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
         return cls.from_arrays(arrays, source=f"'{path}'")
 
@@ -269,7 +276,11 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
     try:
         header = json.loads(text)
         version = int(header["format"])
-    except (ValueError, TypeError, KeyError) as error:
+    except KeyError:
+        raise FeatureFileError(
+            f"'{path}' is a safetensors file but no feature file: its header has no 'format'"
+        ) from None
+    except (ValueError, TypeError) as error:
         raise FeatureFileError(f"the header of '{path}' is damaged: {error!r}") from error
     if version > FORMAT:
         raise FeatureFileError(f"'{path}' has format {version}; this version of Subspan reads up to {FORMAT}")
@@ -309,14 +320,27 @@ def _numbers(values: Any, what: str) -> Array:
     return array
 
 
+def _check_covariance(covariance: Array, source: str) -> None:
+    """Refuse what is no covariance (d, d), beyond what rounding does to one."""
+    matrix = covariance.astype(np.float64)
+    apart = np.abs(matrix - matrix.T).max()
+    if apart > ROUNDING * np.abs(matrix).max():
+        raise FeatureFileError(
+            f"'base_covariance' of {source} must be symmetric; it differs from its transpose by up to {apart:g}"
+        )
+    values = np.linalg.eigvalsh(matrix)
+    if values[0] < -ROUNDING * values[-1]:
+        raise FeatureFileError(
+            f"'base_covariance' of {source} must have no eigenvalue below 0; its smallest is {values[0]:g}"
+        )
+
+
 def _check_labels(given: Mapping[str, Array], base_count: int, source: str) -> int:
     """The number of novel classes; each of them has support, and all labels are of known classes."""
     support = given["novel_support_labels"]
-    novel_count = int(support.max(initial=-1)) + 1
-    for name, count in (("base_test", base_count), ("novel_test", novel_count), ("novel_support", novel_count)):
+    novel_count = int(support.max()) + 1
+    for name, count in (("base_test", base_count), ("novel_support", novel_count), ("novel_test", novel_count)):
         labels = given[name + LABELS]
-        if len(labels) == 0:
-            raise FeatureFileError(f"'{name}' of {source} is empty")
         if labels.min() < 0 or labels.max() >= count:
             raise FeatureFileError(
                 f"'{name}{LABELS}' of {source} run from {labels.min()} to {labels.max()}; there are {count} classes, "
