@@ -17,7 +17,7 @@ from colour_classes import colour_images, colour_job, tiny_recipe
 from safetensors.torch import load
 
 from subspan.backbones.blocks import BatchNorm
-from subspan.backbones.checkpoint import read_tensors
+from subspan.backbones.checkpoint import read_tensors, write_tensors
 from subspan.train import run as training_run
 from subspan.train import step
 from subspan.train.run import export_shards, load_run
@@ -257,10 +257,43 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
     images, _ = colour_images()
     with pytest.raises(ValueError, match="holds a checkpoint already: resume it, or choose another folder"):
         run(tmp_path, epochs=2)
-    with pytest.raises(ValueError, match="cannot be resumed: its recipe is"):
-        train(images, [colour_job(tmp_path)], tiny_recipe(epochs=3), QUICK, resume=True)
-    with pytest.raises(ValueError, match="cannot be resumed: its seed is 1, asked for is 9"):
-        train(images, [colour_job(tmp_path, 9)], tiny_recipe(epochs=2), QUICK, resume=True)
+
+    def resumed(seed: int = 1, *, about: dict[str, Any] | None = None, **changes: object) -> None:
+        job, recipe = colour_job(tmp_path, seed), tiny_recipe(**{"epochs": 2, **changes})
+        train(images, [job], recipe, QUICK, resume=True, about=about)
+
+    with pytest.raises(ValueError, match=r"cannot be resumed: its epochs is 2, asked for is 3$"):
+        resumed(epochs=3, name="mine")
+    with pytest.raises(ValueError, match=r"cannot be resumed: its seed is 1, asked for is 9$"):
+        resumed(9)
+    with pytest.raises(ValueError, match=r"cannot be resumed: its image_size is 32, asked for is 40$"):
+        resumed(about={"image_size": 40})
+    (tmp_path / "run.json").unlink()
+    with pytest.raises(ValueError, match=r"cannot be resumed: its recipe is '[0-9a-f]{64}', asked for is"):
+        resumed(epochs=3)
+
+
+def test_a_checkpoint_without_an_image_size_is_one_of_the_crop_size(tmp_path: Path) -> None:
+    run(tmp_path, epochs=2)
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    tensors, meta = read_tensors(checkpoint)
+    del meta["identity"]["image_size"]
+    write_tensors(checkpoint, tensors, meta)
+    images, _ = colour_images()
+    recipe = tiny_recipe(epochs=2)
+    train(images, [colour_job(tmp_path)], recipe, QUICK, resume=True)
+    with pytest.raises(ValueError, match="its image_size is 32, asked for is 40"):
+        train(images, [colour_job(tmp_path)], recipe, QUICK, resume=True, about={"image_size": 40})
+
+
+def test_a_file_of_another_kind_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "checkpoint.safetensors"
+    write_tensors(file, {"base_mean": torch.zeros(3)}, {})
+    with pytest.raises(ValueError, match=r"checkpoint\.safetensors is no trained run but a file of another kind"):
+        load_run(file)
+    images, _ = colour_images()
+    with pytest.raises(ValueError, match=r"checkpoint\.safetensors is no checkpoint of a base session"):
+        train(images, [colour_job(tmp_path)], tiny_recipe(epochs=2), QUICK, resume=True)
 
 
 @pytest.mark.parametrize("changes", [{}, {"members": 3, "head": "cosine", "kept_features": 10}], ids=["one", "joined"])

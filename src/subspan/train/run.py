@@ -72,6 +72,7 @@ class RunSettings:
             "classes": self.classes,
             "seed": self.seed,
             "split": self.split_digest,
+            "image_size": self.image_size,
         }
 
 
@@ -93,13 +94,26 @@ def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int
     if not path.exists():
         return 0
     tensors, meta = read_tensors(path)
-    for name, value in settings.identity().items():
-        if meta["identity"][name] != value:
-            raise ValueError(
-                f"{path} cannot be resumed: its {name} is {meta['identity'][name]!r}, asked for is {value!r}"
-            )
+    if "identity" not in meta:
+        raise ValueError(f"{path} is no checkpoint of a base session: choose another folder")
+    # A checkpoint from before image sizes stood in it counts as one of the crop size.
+    before, wanted = {"image_size": settings.recipe.crop_size, **meta["identity"]}, settings.identity()
+    if before["recipe"] != wanted["recipe"]:  # a field says more than a digest
+        before, wanted = _recipe_fields(folder) | before, settings.recipe.to_dict() | wanted
+    for name, value in wanted.items():
+        if name in before and before[name] != value:
+            raise ValueError(f"{path} cannot be resumed: its {name} is {before[name]!r}, asked for is {value!r}")
     step.restore({name: tensor.to(step.device) for name, tensor in tensors.items()})
     return int(meta["epochs_done"])
+
+
+def _recipe_fields(folder: Path) -> dict[str, Any]:
+    """The recipe of a run as its folder tells it, without the name; nothing where that is not recorded."""
+    file = folder / SETTINGS
+    if not file.is_file():
+        return {}
+    fields = Recipe.from_dict(json.loads(file.read_text("utf-8"))["recipe"]).to_dict()
+    return {name: value for name, value in fields.items() if name != "name"}
 
 
 def save_weights(folder: Path, network: Network, settings: RunSettings) -> None:
@@ -131,6 +145,8 @@ def load_run(path: Path) -> tuple[Network, RunSettings]:
                 f"no trained weights at {path}: neither {WEIGHTS} nor shards (NAME-01-of-04.safetensors)"
             )
         tensors, meta = read_shards(shards)
+    if "settings" not in meta:
+        raise ValueError(f"{path} is no trained run but a file of another kind: name the folder of a run")
     settings = RunSettings.from_dict(meta["settings"])
     network = build_network(settings.recipe, settings.classes, settings.seed)
     network.load_state_dict(
