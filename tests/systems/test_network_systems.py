@@ -128,8 +128,8 @@ def test_what_is_missing_is_said(name: str, tmp_path: Path) -> None:
     assert f"system '{name}' moves the network: it needs --run, --data and --out FILE.json" in str(refused.exception)
 
 
-def test_settings_of_a_training_that_there_is_not_are_refused(tmp_path: Path, world: World, folder: Path) -> None:
-    words = ["--run", world.folder, "--data", folder, "--device", "cpu"]
+def test_settings_of_a_training_that_there_is_not_are_refused(tmp_path: Path, folder: Path, base: Path) -> None:
+    words = ["--run", base, "--data", folder, "--device", "cpu"]
     refused = subspan_train("--system", "topic", *words, "--steps", 5, "--out", tmp_path / "x.json")
     assert "'topic' trains nothing on the base classes; it takes no --steps" in str(refused.exception)
     refused = subspan_train("--system", "topic", *words, "--out", tmp_path / "x.safetensors")

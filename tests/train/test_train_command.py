@@ -1,6 +1,7 @@
 """Options made from dataclasses, and the commands from photographs to a feature file."""
 
 import json
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -141,6 +142,39 @@ def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -
     result = RUNNER.invoke(app, ["pack", *common, "--run", str(folder), "--out", str(out), "--no-covariance"])
     assert result.exit_code == 0, result.output
     assert FeatureSet.load(out).base_covariance is None
+
+
+def test_a_run_takes_its_own_images_in_a_size_it_knows(photographs: Path, tmp_path: Path) -> None:
+    app = typer.Typer()
+    register(app)
+    folder = tmp_path / "run"
+    run = ["--run", str(folder), "--device", "cpu"]
+    small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "24", "--epochs", "1", "--cuts", ""]
+    quiet = ["--no-progress", "--no-tensorboard", "--checkpoint-every", "0", "--batch-size", "8"]
+    words = ["train", "--data", str(photographs), "--split", "folder", "--out", str(folder), "--device", "cpu"]
+    result = RUNNER.invoke(app, [*words, *small, *quiet])
+    assert result.exit_code == 0, result.output
+    other = shutil.copytree(photographs, tmp_path / "other")
+    shutil.copytree(photographs / "ant", other / "fox")
+    file, part = str(tmp_path / "f.safetensors"), str(tmp_path / "p.safetensors")
+    theirs = "the run was trained on split 'folder"
+    for words, message in (
+        (["extract", "--data", str(other), *run, "--support-images", "5"], theirs),
+        (["pack", "--data", str(other), *run, "--support-images", "5", "--out", file], theirs),
+        (["train", "--system", "lwof", "--data", str(other), *run, "--out", part], theirs),
+        (["train", "--system", "topic", "--data", str(other), *run, "--out", str(tmp_path / "t.json")], theirs),
+        (
+            ["pack", "--data", str(photographs), *run, "--image-size", "12", "--out", file],
+            "images of 12 pixels are smaller than the crops of 24",
+        ),
+        (
+            ["pack", "--data", str(photographs), *run, "--base-test", "-5", "--out", file],
+            "base_test must be at least 0, got -5",
+        ),
+    ):
+        result = RUNNER.invoke(app, words)
+        assert message in str(result.exception), words
+    assert [path.name for path in tmp_path.glob("*.*")] == []
 
 
 @pytest.mark.parametrize("command", ["train", "extract", "pack"])

@@ -191,9 +191,6 @@ def test_contents_of_a_feature_file(tmp_path: Path) -> None:
     scores = read.base_test @ read.base_weight.T
     accuracy = 100 * (scores.argmax(1) == read.base_test_labels).mean()
     assert accuracy == pytest.approx(read.meta["session0_test"])
-    wrong = RunSettings(tiny_recipe(), classes, 0, "other", "0" * 64)
-    with pytest.raises(ValueError, match="the run was trained on split 'other' with digest 000000000000"):
-        feature_set(collect(work, images, split, contents), network, images, split, wrong, contents)
 
 
 @pytest.mark.parametrize("part", ["training", "validation"])
@@ -247,3 +244,17 @@ def test_too_few_support_images_are_refused_by_name() -> None:
         collect(work, images, split, Contents(support_images=100))
     with pytest.raises(ValueError, match="has no development classes"):
         collect(work, images, split, Contents(novel="development"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"support_images": 0}, "support_images must be at least 1, got 0"),
+        ({"copies": 0}, "copies must be at least 1, got 0"),
+        ({"novel_test": -3}, "novel_test must be at least 0, got -3"),
+        ({"base_test": -5}, "base_test must be at least 0, got -5"),
+    ],
+)
+def test_contents_that_cannot_be_are_refused(wrong: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Contents(**wrong)  # type: ignore[arg-type]

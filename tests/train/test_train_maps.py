@@ -49,10 +49,3 @@ def test_other_parameters_leave_the_tail_alone() -> None:
     assert not torch.allclose(maps.features(maps.training, moved), before)
     torch.testing.assert_close(maps.features(maps.training), before)
     assert not any(p.requires_grad for p in maps.tail.parameters())
-
-
-def test_images_of_another_split_are_refused() -> None:
-    other = RunSettings(RECIPE, BASE, 0, "folder:9", "0" * 64)
-    network = build_network(RECIPE, BASE, 0)
-    with pytest.raises(ValueError, match="the run was trained on split 'folder:9' with digest 000000000000"):
-        split_maps(network, other, IMAGES, SPLIT, CONTENTS, where="unit", device=CPU)

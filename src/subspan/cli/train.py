@@ -4,7 +4,7 @@ import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -27,7 +27,7 @@ from subspan.train.extract import Extractor, Viewing
 from subspan.train.job import Job
 from subspan.train.pack import Storage, feature_set
 from subspan.train.recipe import RECIPES, Recipe, find_recipe
-from subspan.train.run import export_shards, load_run, results_of
+from subspan.train.run import RunSettings, export_shards, load_run, results_of
 from subspan.train.trainer import Outcome, Runtime, train
 
 DataOption = Annotated[Path, typer.Option("--data", help="images: zips or folders of classes, or another known format")]
@@ -95,9 +95,9 @@ def train_command(
     if system is not None and (moving := network_system(system)) is not None:
         if run is None or data is None or out is None:
             raise ValueError(f"system '{moving.name}' moves the network: it needs --run, --data and --out FILE.json")
-        images, made = _open(run, data, lists, None)
-        device = find_device(Runtime(**runtime).device)
-        store_result(moving, training, seed, load_run(run), images, made, out, device, resume=resume)
+        found, device = _open(run, data, lists), find_device(Runtime(**runtime).device)
+        trained = found.network, found.settings
+        store_result(moving, training, seed, trained, found.images, found.split, out, device, resume=resume)
         return
     if system is not None:
         chosen_system, device = trained_system(system), find_device(Runtime(**runtime).device)
@@ -114,12 +114,7 @@ def train_command(
     find_device(Runtime(**runtime).device)
     recipes = [_split_recipe(name, lists, validation) for name in split]
     image_size = chosen.crop_size if image_size is None else image_size
-    if image_size < chosen.crop_size:
-        raise ValueError(
-            f"images of {image_size} pixels are smaller than the crops of {chosen.crop_size}: choose --image-size and "
-            "--crop-size alike"
-        )
-    images = read_images(data, size=image_size)
+    images = _read_images(data, image_size, chosen)
     splits = [each.make(images) for each in recipes]
     base = out or Path("runs") / f"{recipe_name}-{'-'.join(_slug(name) for name in split)}"
     folders = [base] if len(split) == 1 else [base / _slug(name) for name in split]
@@ -134,8 +129,8 @@ def train_command(
         if export is not None:
             export_shards(folder, export, folder.name)
         if pack is not None:
-            device = str(outcome.device)
-            _pack(folder, images, made, device, Viewing(), Contents(), pack / f"{folder.name}.safetensors", Storage())
+            done, device = _Run(folder, *load_run(folder), images, made), str(outcome.device)
+            _pack(done, device, Viewing(), Contents(), pack / f"{folder.name}.safetensors", Storage())
 
 
 @with_flags(contents=Contents, viewing=Viewing)
@@ -153,13 +148,12 @@ def extract_command(
 
     Example: subspan extract --run runs/random-1 --data mini-imagenet
     """
-    images, split = _open(run, data, lists, image_size)
-    network, settings = load_run(run)
-    extractor = _extractor(run, images, device, Viewing(**viewing), network, settings.recipe)
-    collected = collect(extractor, images, split, Contents(**contents))
+    wanted = Contents(**contents)
+    found = _open(run, data, lists, image_size)
+    collected = collect(found.extractor(device, Viewing(**viewing)), found.images, found.split, wanted)
     support = "x".join(map(str, collected.novel_support.shape[:3]))
     Console().print(
-        f"{settings.split}: features of {collected.base_count.sum()} training images, "
+        f"{found.settings.split}: features of {collected.base_count.sum()} training images, "
         f"{sum(map(len, collected.base_test))} base and {sum(map(len, collected.novel_test))} novel test images and "
         f"{support} support copies in {run / 'features'}",
         highlight=False,
@@ -194,9 +188,9 @@ def pack_command(
     """
     if out.suffix != ".safetensors":
         raise ValueError(f"a feature file is written as .safetensors; got '{out}'")
-    images, split = _open(run, data, lists, image_size)
     wanted = Contents(**contents, covariance=covariance)
-    _pack(run, images, split, device, Viewing(**viewing), wanted, out, Storage(**storage))
+    found = _open(run, data, lists, image_size)
+    _pack(found, device, Viewing(**viewing), wanted, out, Storage(**storage))
 
 
 def _training_features(
@@ -226,12 +220,9 @@ def _training_features(
     assert run is not None
     if data is None:
         raise ValueError("the real features of a run need its images; name them with --data")
-    images, split = _open(run, data, lists, None)
-    network, settings = load_run(run)
-    extractor = _extractor(run, images, str(device), Viewing(), network, settings.recipe)
-    contents = Contents()
-    collected = collect(extractor, images, split, contents)
-    features = named(feature_set(collected, network, images, split, settings, contents))
+    found = _open(run, data, lists)
+    images, split, extractor = found.images, found.split, found.extractor(str(device), Viewing())
+    features = _features(found, extractor, Contents())
     vectors = embeddings_for(system, features, embeddings)
 
     def real(training: Training) -> TrainingFeatures:
@@ -251,37 +242,55 @@ def register(app: typer.Typer) -> None:
     app.command("pack")(pack_command)
 
 
-def _open(run: Path, data: Path, lists: Path | None, image_size: int | None) -> tuple[ImageSet, Split]:
-    """The images and the split of a run."""
-    _, settings = load_run(run)
-    recipe = _split_recipe(settings.split, lists, int(settings.about.get("validation", 0)))
-    images = read_images(data, size=settings.image_size if image_size is None else image_size)
-    return images, recipe.make(images)
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Run:
+    """A finished run with the images and the split that it was trained on."""
+
+    folder: Path
+    network: Network
+    settings: RunSettings
+    images: ImageSet
+    split: Split
+
+    def extractor(self, device: str, viewing: Viewing) -> Extractor:
+        return Extractor(
+            self.network,
+            self.settings.recipe,
+            self.images.images,
+            device=find_device(device),
+            cache=self.folder / "features",
+            viewing=viewing,
+        )
 
 
-def _extractor(
-    run: Path, images: ImageSet, device: str, viewing: Viewing, network: Network, recipe: Recipe
-) -> Extractor:
-    return Extractor(
-        network, recipe, images.images, device=find_device(device), cache=run / "features", viewing=viewing
-    )
-
-
-def _pack(
-    run: Path,
-    images: ImageSet,
-    split: Split,
-    device: str,
-    viewing: Viewing,
-    contents: Contents,
-    out: Path,
-    storage: Storage,
-) -> None:
+def _open(run: Path, data: Path, lists: Path | None, image_size: int | None = None) -> _Run:
+    """A run with its images, of another size if asked; images or a split that are not its own are refused."""
     network, settings = load_run(run)
-    extractor = _extractor(run, images, device, viewing, network, settings.recipe)
-    collected = collect(extractor, images, split, contents)
-    made = {"session0_validation": results_of(run).get("validation"), "version": version(), **extractor.about}
-    features = named(feature_set(collected, network, images, split, settings, contents, made))
+    recipe = _split_recipe(settings.split, lists, int(settings.about.get("validation", 0)))
+    images = _read_images(data, settings.image_size if image_size is None else image_size, settings.recipe)
+    split = recipe.make(images)
+    settings.check_trained_on(split)
+    return _Run(run, network, settings, images, split)
+
+
+def _read_images(data: Path, size: int, recipe: Recipe) -> ImageSet:
+    if size < recipe.crop_size:
+        raise ValueError(
+            f"images of {size} pixels are smaller than the crops of {recipe.crop_size}: choose an --image-size of at "
+            "least the crop size"
+        )
+    return read_images(data, size=size)
+
+
+def _features(run: _Run, extractor: Extractor, contents: Contents, made: dict[str, Any] | None = None) -> FeatureSet:
+    collected = collect(extractor, run.images, run.split, contents)
+    return named(feature_set(collected, run.network, run.images, run.split, run.settings, contents, made))
+
+
+def _pack(run: _Run, device: str, viewing: Viewing, contents: Contents, out: Path, storage: Storage) -> None:
+    extractor = run.extractor(device, viewing)
+    made = {"session0_validation": results_of(run.folder).get("validation"), "version": version(), **extractor.about}
+    features = _features(run, extractor, contents, made)
     out.parent.mkdir(parents=True, exist_ok=True)
     features.save(out, precision=storage.on_disk)
     accuracy, size = features.meta["session0_test"], out.stat().st_size / 1e6

@@ -39,6 +39,12 @@ class Contents:
     draw_seed: int = _option(0, "seed of copies, memory and base test images")
     covariance: bool | None = None  # of the base training features; None: where it takes at most 1 MB in the file
 
+    def __post_init__(self) -> None:
+        for what, least in (("support_images", 1), ("copies", 1), ("novel_test", 0), ("base_test", 0)):
+            value = getattr(self, what)
+            if value is not None and value < least:
+                raise ValueError(f"{what} must be at least {least}, got {value}")
+
 
 @dataclass(frozen=True, eq=False)
 class Collected:

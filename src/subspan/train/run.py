@@ -18,6 +18,7 @@ import torch
 
 from subspan.backbones import Network
 from subspan.backbones.checkpoint import read_shards, read_tensors, write_shards, write_tensors
+from subspan.data import Split
 from subspan.files import replacing
 from subspan.train.recipe import Recipe, build_network
 from subspan.train.step import TrainStep
@@ -74,6 +75,14 @@ class RunSettings:
             "split": self.split_digest,
             "image_size": self.image_size,
         }
+
+    def check_trained_on(self, split: Split) -> None:
+        """Refuse a split that is not the run's, or is of other images."""
+        if self.split_digest and self.split_digest != split.digest():
+            raise ValueError(
+                f"the run was trained on split {self.split!r} with digest {self.split_digest[:12]}, "
+                f"these images give {split.digest()[:12]}: other images or another split"
+            )
 
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
