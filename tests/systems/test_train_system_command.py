@@ -64,8 +64,24 @@ def test_wrong_words_are_answered_in_a_sentence(subspan, tmp_path):
         (("--system", "lwof", features, *out, "--rates", "1,2"), "2 rates need 1 rate_cuts; got 3"),
         (("--system", "lwof:shots=600", features, *out), "600 shots and 3 queries of a class; one has 500 examples"),
         (("--system", "lwof", features, *out, "--learn-from", "validation"), "--learn-from needs --run"),
+        (
+            ("--system", "lwof", features, *out, "--epochs", 7, "--recipe", "paper", "--no-flip", "--pack", tmp_path),
+            "the training of system 'lwof' on a feature file takes no --recipe, --pack, --epochs, --flip",
+        ),
+        (("--system", "lwof", features, *out, "--data", tmp_path), "on a feature file takes no --data"),
+        (("--system", "lwof", features, *out, "--embeddings", "glove300"), "on a feature file takes no --embeddings"),
+        (("--system", "lwof", "--run", tmp_path, *out, "--draws", 3), "'lwof' on a run takes no --draws"),
+        (
+            ("--system", "topic", features, "--run", tmp_path, "--data", tmp_path, *out, "--split", "folder"),
+            "the training of system 'topic' on a run takes no features, --split",
+        ),
         ((features,), "name them with --data and their split with --split"),
         (("--data", tmp_path, "--split", "folder", "--steps", 3), "go with --system NAME"),
+        (("--data", tmp_path, "--split", "folder", "--embeddings", "glove300"), "go with --system NAME"),
+        (
+            ("--data", tmp_path, "--split", "folder", "--split", "random:1", "--split", "folder"),
+            "split 'folder' is named twice; each has a folder of its own",
+        ),
     ):
         code, said = subspan("train", *words, "--device", "cpu")
         assert code == 2, said

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,8 +44,14 @@ RunSizeOption = Annotated[
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N")]
 
 
+_SETTINGS = {field.name for field in dataclasses.fields(Training)}
+_WITH_SYSTEM = _SETTINGS | {"system", "out", "seed", "resume", "device", "progress"}
+_WITH_RUN = _WITH_SYSTEM - {"draws", "signal"} | {"run", "data", "lists"}
+
+
 @with_flags(recipe=Recipe, runtime=Runtime, training=Training)
 def train_command(
+    context: typer.Context,
     features: Annotated[
         Path | None, typer.Argument(metavar="[FEATURES]", help="with --system: the feature file of the base classes")
     ] = None,
@@ -95,6 +101,7 @@ def train_command(
     if system is not None and (moving := network_system(system)) is not None:
         if run is None or data is None or out is None:
             raise ValueError(f"system '{moving.name}' moves the network: it needs --run, --data and --out FILE.json")
+        _refuse_unused(context, _WITH_RUN, moving.name)
         found, device = _open(run, data, lists), find_device(Runtime(**runtime).device)
         trained = found.network, found.settings
         store_result(moving, training, seed, trained, found.images, found.split, out, device, resume=resume)
@@ -103,13 +110,23 @@ def train_command(
         chosen_system, device = trained_system(system), find_device(Runtime(**runtime).device)
         if out is None:
             raise ValueError("the part of a system is written to a file; name it with --out FILE.safetensors")
+        if (features is None) == (run is None):
+            raise ValueError(
+                "a system is trained on a feature file (draws) or on --run and --data (real features); name one"
+            )
+        used = _WITH_SYSTEM | {"features"} if run is None else _WITH_RUN
+        _refuse_unused(context, used | (chosen_system.needs & {"embeddings"}), chosen_system.name)
         make = _training_features(chosen_system, features, run, data, lists, embeddings, device)
         train_system(chosen_system, training, seed, make, out, device, resume=resume)
         return
     if data is None or not split:
         raise ValueError("a base session is trained on images; name them with --data and their split with --split")
-    if features is not None or run is not None or training:
-        raise ValueError("a feature file, --run and the settings of a system's part go with --system NAME")
+    if features is not None or run is not None or embeddings is not None or training:
+        raise ValueError(
+            "a feature file, --run, --embeddings and the settings of a system's part go with --system NAME"
+        )
+    if twice := [name for name in split if split.count(name) > 1]:
+        raise ValueError(f"split {twice[0]!r} is named twice; each has a folder of its own")
     chosen = dataclasses.replace(find_recipe(recipe_name), **recipe)
     find_device(Runtime(**runtime).device)
     recipes = [_split_recipe(name, lists, validation) for name in split]
@@ -203,10 +220,6 @@ def _training_features(
     device: torch.device,
 ) -> Callable[[Training], TrainingFeatures]:
     """How to get training features, given the settings: real ones of a run, or draws."""
-    if (file is None) == (run is None):
-        raise ValueError(
-            "a system is trained on a feature file (draws) or on --run and --data (real features); name one"
-        )
     if file is not None:
         features = named(FeatureSet.load(file))
         vectors = embeddings_for(system, features, embeddings)
@@ -233,6 +246,21 @@ def _training_features(
         return TrainingFeatures.real(features, plain, turned, vectors)
 
     return real
+
+
+def _refuse_unused(context: typer.Context, used: Set[str], system: str) -> None:
+    """Refuse what was given on the command line and says nothing about the training of a system."""
+    unused = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if (name := parameter.name) is not None
+        and name not in used
+        and (source := context.get_parameter_source(name)) is not None
+        and source.name == "COMMANDLINE"
+    ]
+    if unused:
+        source = "a feature file" if "features" in used else "a run"
+        raise ValueError(f"the training of system '{system}' on {source} takes no {', '.join(unused)}")
 
 
 def register(app: typer.Typer) -> None:
