@@ -69,6 +69,7 @@ def test_wrong_words_are_answered_in_a_sentence(subspan, tmp_path):
             "the training of system 'lwof' on a feature file takes no --recipe, --pack, --epochs, --flip",
         ),
         (("--system", "lwof", features, *out, "--data", tmp_path), "on a feature file takes no --data"),
+        (("--system", "lwof", features, *out, "--momentum", 0.5), "on a feature file takes no --momentum"),
         (("--system", "lwof", features, *out, "--embeddings", "glove300"), "on a feature file takes no --embeddings"),
         (("--system", "lwof", "--run", tmp_path, *out, "--draws", 3), "'lwof' on a run takes no --draws"),
         (

@@ -43,10 +43,10 @@ RunSizeOption = Annotated[
 ]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N")]
 
-
-_SETTINGS = {field.name for field in dataclasses.fields(Training)}
-_WITH_SYSTEM = _SETTINGS | {"system", "out", "seed", "resume", "device", "progress"}
-_WITH_RUN = _WITH_SYSTEM - {"draws", "signal"} | {"run", "data", "lists"}
+# The options that the training of a system uses.
+_SETTINGS = {field.name for field in dataclasses.fields(Training) if "help" in field.metadata}
+_WITH_FILE = _SETTINGS | {"system", "features", "out", "seed", "resume", "device", "progress"}
+_WITH_RUN = _WITH_FILE - {"features", "draws", "signal"} | {"run", "data", "lists"}
 
 
 @with_flags(recipe=Recipe, runtime=Runtime, training=Training)
@@ -114,7 +114,7 @@ def train_command(
             raise ValueError(
                 "a system is trained on a feature file (draws) or on --run and --data (real features); name one"
             )
-        used = _WITH_SYSTEM | {"features"} if run is None else _WITH_RUN
+        used = _WITH_FILE if run is None else _WITH_RUN
         _refuse_unused(context, used | (chosen_system.needs & {"embeddings"}), chosen_system.name)
         make = _training_features(chosen_system, features, run, data, lists, embeddings, device)
         train_system(chosen_system, training, seed, make, out, device, resume=resume)
