@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import pytest
 
@@ -72,6 +73,20 @@ def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
     ("change", "message"),
     [
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"learning_rate": math.nan}, "learning_rate must be a positive number, got nan"),
+        ({"learning_rate": math.inf}, "learning_rate must be a positive number, got inf"),
+        ({"width": 0.0}, "width must be a positive number, got 0.0"),
+        ({"width": -1.0}, "width must be a positive number, got -1.0"),
+        ({"head_scale": 0.0}, "head_scale must be a positive number, got 0.0"),
+        ({"cut_factor": -0.1}, "cut_factor must be a positive number, got -0.1"),
+        ({"weight_decay": -1.0}, "weight_decay must be 0 or a positive number, got -1.0"),
+        ({"warmup_epochs": math.nan}, "warmup_epochs must be 0 or a positive number, got nan"),
+        ({"momentum": 2.0}, r"momentum must lie in \[0, 1\), got 2.0"),
+        ({"average_start": 2.0}, r"average_start must lie in \[0, 1\], got 2.0"),
+        ({"mean": (1.0, 2.0)}, r"mean must be three numbers, one for each channel, got \(1.0, 2.0\)"),
+        ({"mean": (0.0, 0.0, math.nan)}, "mean must be three numbers, one for each channel, got"),
+        ({"std": (1.0,)}, "std must be three numbers, one for each channel, got"),
+        ({"std": (0.0, 0.0, 0.0)}, r"std must be three positive numbers, got \(0.0, 0.0, 0.0\)"),
         ({"cutmix": 1.5}, r"cutmix must lie in \[0, 1\], got 1.5"),
         ({"cutmix": 0.6, "feature_mix": 0.6}, "cutmix and feature_mix share the batches, got 0.6 and 0.6"),
         ({"margin": 0.1}, "margin must lie in .* needs a cosine head, got 0.1 and a linear one"),

@@ -286,6 +286,25 @@ def test_a_checkpoint_without_an_image_size_is_one_of_the_crop_size(tmp_path: Pa
         train(images, [colour_job(tmp_path)], recipe, QUICK, resume=True, about={"image_size": 40})
 
 
+def test_a_training_that_diverges_ends_with_its_last_good_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is nan in epoch 3; try a smaller --learning-rate"):
+        run(tmp_path, dataclasses.replace(QUICK, checkpoint_every=1), cuts=(2,), cut_factor=1e30)
+    tensors, meta = read_tensors(tmp_path / "checkpoint.safetensors")
+    assert meta["epochs_done"] == 2
+    assert all(torch.isfinite(tensor).all() for tensor in tensors.values())
+    assert not (tmp_path / "weights.safetensors").exists()
+
+
+def test_weights_that_are_not_finite_are_never_written(tmp_path: Path) -> None:
+    outcome = run(tmp_path / "run", epochs=1, cuts=())
+    _, settings = load_run(tmp_path / "run")
+    with torch.no_grad():
+        outcome.network.head.weight[0, 0] = torch.nan
+    with pytest.raises(ValueError, match=r"was not written, 'head\.weight' is not finite"):
+        training_run.save_weights(tmp_path, outcome.network, settings)
+    assert not (tmp_path / "weights.safetensors").exists()
+
+
 def test_a_file_of_another_kind_is_refused_in_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "checkpoint.safetensors"
     write_tensors(file, {"base_mean": torch.zeros(3)}, {})

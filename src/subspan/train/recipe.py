@@ -126,6 +126,20 @@ class Recipe:
         ):
             if getattr(self, what) < least:
                 raise ValueError(f"{what} must be at least {least}, got {getattr(self, what)}")
+        for what in ("width", "learning_rate", "head_scale", "cut_factor"):
+            if not 0 < getattr(self, what) < math.inf:
+                raise ValueError(f"{what} must be a positive number, got {getattr(self, what)}")
+        for what in ("weight_decay", "warmup_epochs", "stage_weight", "turn_loss"):
+            if not 0 <= getattr(self, what) < math.inf:
+                raise ValueError(f"{what} must be 0 or a positive number, got {getattr(self, what)}")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must lie in [0, 1), got {self.momentum}")
+        for what in ("mean", "std"):
+            values = getattr(self, what)
+            if len(values) != 3 or not all(map(math.isfinite, values)):
+                raise ValueError(f"{what} must be three numbers, one for each channel, got {values}")
+        if min(self.std) <= 0:
+            raise ValueError(f"std must be three positive numbers, got {self.std}")
         for what in (
             "resized_share",
             "rotation_share",
@@ -135,6 +149,7 @@ class Recipe:
             "drop_rate",
             "early_share",
             "average_decay",
+            "average_start",
             "jitter",
         ):
             if not 0 <= getattr(self, what) <= 1:
@@ -158,15 +173,11 @@ class Recipe:
             )
         if self.members > 1 and self.head == "euclidean":
             raise ValueError(f"{self.members} members are joined by linear or cosine heads, got a {self.head} one")
-        if not 0 <= self.stage_weight < math.inf:
-            raise ValueError(f"stage_weight must be 0 or a positive number, got {self.stage_weight}")
         if self.stage_weight > 0 and self.head != "cosine":
             raise ValueError(
                 f"stage_weight {self.stage_weight:g} (features of two stages) needs a cosine head, got a {self.head} "
                 "one; 0 leaves them out"
             )
-        if not 0 <= self.turn_loss < math.inf:
-            raise ValueError(f"turn_loss must be 0 or a positive number, got {self.turn_loss}")
         if self.turn_loss > 0 and self.rotation_share == 0:
             raise ValueError(f"turn_loss needs turned images: rotation_share above 0, got {self.rotation_share}")
         if list(self.cuts) != sorted(set(self.cuts)):

@@ -94,7 +94,7 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 def save_checkpoint(folder: Path, step: TrainStep, settings: RunSettings, epochs_done: int) -> None:
     """Write the state after ``epochs_done`` epochs."""
     meta = {"identity": settings.identity(), "epochs_done": epochs_done}
-    write_tensors(folder / CHECKPOINT, step.tensors(), meta)
+    _write(folder / CHECKPOINT, step.tensors(), meta)
 
 
 def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int:
@@ -127,7 +127,14 @@ def _recipe_fields(folder: Path) -> dict[str, Any]:
 
 def save_weights(folder: Path, network: Network, settings: RunSettings) -> None:
     """Write the trained network, as :func:`load_run` builds it."""
-    write_tensors(folder / WEIGHTS, without_turn_head(network.state_dict()), {"settings": settings.to_dict()})
+    _write(folder / WEIGHTS, without_turn_head(network.state_dict()), {"settings": settings.to_dict()})
+
+
+def _write(path: Path, tensors: dict[str, torch.Tensor], meta: dict[str, Any]) -> None:
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise ValueError(f"{path} was not written, '{name}' is not finite: try a smaller --learning-rate")
+    write_tensors(path, tensors, meta)
 
 
 def export_shards(folder: Path, out: Path, stem: str) -> list[Path]:

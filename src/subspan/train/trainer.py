@@ -167,6 +167,10 @@ class _Trainee:
         self.processes.share_statistics(self.step.network)
         steps = self.step.steps_per_epoch
         loss, correct = self.processes.sums(*self.step.read_counters())
+        if not np.isfinite(loss):
+            raise ValueError(
+                f"the loss of {self.job.folder} is {loss} in epoch {epoch + 1}; try a smaller --learning-rate"
+            )
         row: dict[str, Any] = {
             "epoch": epoch,
             "rate": float(self.step.rate),
