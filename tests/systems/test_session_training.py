@@ -22,6 +22,8 @@ from subspan.systems.etf import initial_neck, neck
 from subspan.systems.heads import simplex
 from subspan.systems.semantic_distill import clusters, distillation
 from subspan.systems.session_training import SessionTrainedSystem, descend, drawn_batches
+from subspan.systems.training_features import TrainingFeatures
+from subspan.systems.training_run import Training, TrainingRun
 
 pytestmark = pytest.mark.filterwarnings("ignore::subspan.systems.base.DrawnFeaturesWarning")
 WORLD = make_world()
@@ -274,6 +276,12 @@ def test_references_start_at_the_means_of_their_classes():
     spread = method.part(BASE).tensors["spread"].item()
     deviations = (method.base_rows(BASE) - BASE.means).square().sum(-1)
     assert float(deviations.max()) < 0.1 * spread
+
+
+def test_references_of_classes_without_spread_are_refused():
+    one_each = TrainingFeatures.real(make_world(), list(np.eye(C0, D)[:, None]))
+    with pytest.raises(ValueError, match=f"within classes, which is 0 over {C0} images of {C0} classes; learn from"):
+        create_method("idlvq").train_part(one_each, TrainingRun(Training(steps=10)))
 
 
 # Semantic-aware distillation

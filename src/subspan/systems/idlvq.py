@@ -62,7 +62,7 @@ class FrozenIdlvq(SessionTrainedSystem):
     def train_part(self, features: TrainingFeatures, run: TrainingRun) -> dict[str, Tensor]:
         examples, labels = features.examples()
         means = torch.stack([examples[labels == c].mean(0) for c in range(features.class_count)])
-        spread = (examples - means[labels]).square().sum(-1).mean()
+        spread = spread_within(examples, means, labels)
         # gamma starts at that of a round Gaussian with this spread: 1 / (2 variance), in these units
         start = {"references": means / spread.sqrt(), "log_gamma": torch.log(torch.tensor(features.width / 2))}
 
@@ -103,6 +103,17 @@ class FrozenIdlvq(SessionTrainedSystem):
         parameters = self.parameters(base, rows, state)
         gamma = parameters["log_gamma"].exp() / parameters["spread"]
         return gamma[..., None, None] * euclidean_scores(rows, queries)
+
+
+def spread_within(features: Tensor, means: Tensor, labels: Tensor) -> Tensor:
+    """Mean squared distance of features (n, d) to the means (C, d) of their classes, labels (n,): the unit of all."""
+    spread = (features - means[labels]).square().sum(-1).mean()
+    if not spread > 0:
+        raise ValueError(
+            f"distances are in units of the spread within classes, which is {spread:g} over {len(features)} images of "
+            f"{len(means)} classes; learn from classes of two and more different images"
+        )
+    return spread
 
 
 def quantisation_loss(parameters: State, features: Tensor, labels: Tensor, intra: float) -> Tensor:

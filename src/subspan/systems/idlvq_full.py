@@ -12,7 +12,7 @@ from ..methods.base import State, check_options, class_means, option
 from ..methods.cosine import unit
 from ..train.maps import SplitMaps
 from .heads import euclidean_scores
-from .idlvq import quantisation_loss
+from .idlvq import quantisation_loss, spread_within
 from .network import NetworkSystem, in_state, of_problem, stacked, tail_in
 from .session_training import descend
 from .training_run import Training, TrainingRun
@@ -94,7 +94,7 @@ class Idlvq(NetworkSystem[QuantisedBase]):
     def prepare(self, maps: SplitMaps, run: TrainingRun) -> QuantisedBase:
         features, labels = self._embedded(maps.training_features), maps.labels
         means = class_means(features, labels, tuple(range(maps.class_count)))
-        unit_length = (features - means[labels]).square().sum(1).mean().sqrt()
+        unit_length = spread_within(features, means, labels).sqrt()
         log_gamma = _best_log_gamma(means / unit_length, features / unit_length, labels, self.base_intra)
         start = {"references": means / unit_length, "log_gamma": log_gamma, **in_state(maps.parameters())}
 
