@@ -71,12 +71,12 @@ class ModelState:
         if not method.one_weight_per_feature:
             raise ValueError(
                 f"method '{method.name}' keeps more of a class than one weight per feature, for which a model has no "
-                f"room; `subspan bench --method {method.name}` runs it"
+                f"room; `{method.command}` runs it"
             )
         if method.keeps_state:
             raise ValueError(
                 f"method '{method.name}' keeps more than rows from session to session, for which a model has no room; "
-                f"`subspan bench --method {method.name}` runs it"
+                f"`{method.command}` runs it"
             )
         for need in ("embeddings", "means", "covariance"):
             if need in method.needs - self.given:

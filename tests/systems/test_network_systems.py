@@ -7,7 +7,7 @@ import pytest
 from made_up_images import CPU, NOVEL, WAYS, World
 from typer.testing import CliRunner
 
-from subspan import create_method, list_methods, list_systems
+from subspan import IncrementalClassifier, create_method, list_methods, list_systems
 from subspan.cli import app
 from subspan.cli import train as train_command
 from subspan.cli.facts import command_line, version
@@ -46,6 +46,12 @@ def test_features_are_not_enough(name: str) -> None:
     features = FeatureSet.from_arrays({**arrays, "novel_support": e[2:, None, None]})
     with pytest.raises(ValueError, match=f"subspan train --system {name} --run RUN --data IMAGES --out FILE.json"):
         MultiSession(ways=1, shots=1).run(features, create_method(name), memory=False)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_model_that_has_no_room_for_them_names_the_command_that_runs_them(name: str) -> None:
+    with pytest.raises(ValueError, match=f"no room; `subspan train --system {name} --run RUN --data IMAGES"):
+        IncrementalClassifier(method=name).fit(np.eye(4), np.arange(4) % 2)
 
 
 @pytest.fixture(scope="module")

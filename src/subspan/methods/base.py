@@ -134,6 +134,11 @@ class Method(ABC):
         return True
 
     @property
+    def command(self) -> str:
+        """The command line that runs it where the estimator has no room for what it keeps."""
+        return f"subspan bench --method {self.name}"
+
+    @property
     def needs(self) -> frozenset[str]:
         """What of session 0 the method cannot do without: "embeddings", "means", "covariance"."""
         return frozenset()

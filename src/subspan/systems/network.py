@@ -46,12 +46,16 @@ class NetworkSystem(System, Generic[Prepared]):
         return ready
 
     @property
+    def command(self) -> str:
+        return f"subspan train --system {self.name} --run RUN --data IMAGES --out FILE.json"
+
+    @property
     def prepared(self) -> Prepared:
         """What `prepare` made; one sentence where there are no images."""
         if self._prepared is None:
             raise ValueError(
                 f"system '{self.name}' moves the network, so features are not enough; with images its result is made "
-                f"and stored by: subspan train --system {self.name} --run RUN --data IMAGES --out FILE.json"
+                f"and stored by: {self.command}"
             )
         return self._prepared  # type: ignore[return-value]
 
