@@ -82,7 +82,7 @@ def test_files_of_python_2_and_either_numpy(load, core):
     ("thing", "name"),
     [
         (Hostile(eval, "1"), "eval"),
-        (Hostile(print, "hello"), "print"),
+        (Hostile(exec, "1"), "exec"),
         (Hostile(getattr, "", "join"), "getattr"),
         (Hostile(np.load, "x"), "load"),
         (Hostile(np.fromfile, "/etc/passwd"), "fromfile"),
