@@ -255,8 +255,8 @@ def _refuse_unused(context: typer.Context, used: Set[str], system: str) -> None:
         for parameter in context.command.params
         if (name := parameter.name) is not None
         and name not in used
-        and (source := context.get_parameter_source(name)) is not None
-        and source.name == "COMMANDLINE"
+        and (origin := context.get_parameter_source(name)) is not None
+        and origin.name == "COMMANDLINE"
     ]
     if unused:
         source = "a feature file" if "features" in used else "a run"
