@@ -58,7 +58,6 @@ def main() -> None:
     images = read_images(given.data, size=first.image_size)
     split = parse_split(first.split, None).make(images)
     first.check_trained_on(split)
-    first.check_trained_on(split)
     networks = [one.to(device, memory_format=torch.channels_last) for one in networks]
     joined = join_members(networks, recipe, images.images, split.training_images, device)
     extractor = Extractor(
