@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_features import C0, C1, D, make_features
 
-from subspan.methods import create_method
+from subspan.methods import create_method, list_methods
 from subspan.protocols.fan_out import Placement
 from subspan.protocols.inputs import ProtocolError
 from subspan.protocols.multi_session import MultiSession
@@ -202,26 +202,44 @@ def test_what_cannot_run_is_said():
 
 
 def test_files_and_processes_change_nothing():
-    """Two files in one job, solved together and in processes, are the two files one by one."""
+    """Files in one job or in jobs of one method, solved together and in processes, are the files one by one."""
     splits = [(make_features(seed), None) for seed in (0, 1)]
     protocol = replace(PROTOCOL, draws=2)
     methods = [create_method(name) for name in ("imprint", "subspace:max_steps=20,old_penalty=squared")]
     jobs = [Job(protocol, method, True, (0, 1)) for method in methods]
-    ticks = []
-    here = run_jobs(splits, jobs, Placement(workers=1), on_session=lambda: ticks.append(1), keep_predictions=True)
-    assert len(ticks) == 2 * 3
+    jobs.append(Job(replace(PROTOCOL, draws=0), methods[1], True, (1,)))
+    ticks, done = [], []
+    tell = {"on_session": lambda: ticks.append(1), "on_job": lambda number, _: done.append(number)}
+    here = run_jobs(splits, jobs, Placement(workers=1), **tell, keep_predictions=True)
+    assert len(ticks) == 3 * 3
+    assert sorted(done) == [0, 1, 2]
     there = run_jobs(splits, jobs, Placement(workers=2), keep_predictions=True)
     for job, one, other in zip(jobs, here, there, strict=True):
-        alone = [protocol.run(f, job.method, memory=True, keep_predictions=True) for f, _ in splits]
+        files = [splits[number][0] for number in job.splits]
+        alone = [job.protocol.run(f, job.method, memory=True, keep_predictions=True) for f in files]
         for found in (one, other):
-            assert found.method == alone[0].method
-            np.testing.assert_array_equal(found.splits, [0, 0, 1, 1])
+            assert (found.method, found.protocol) == (alone[0].method, job.protocol.digest)
+            np.testing.assert_array_equal(found.splits, np.repeat(range(len(files)), len(alone[0].base)))
             np.testing.assert_array_equal(found.confusion, alone[0].confusion)
             for name in ("base", "novel", "steps", "novel_at_birth", "novel_at_end"):
                 expected = np.concatenate([getattr(r, name) for r in alone])
                 np.testing.assert_array_equal(getattr(found, name), expected, name)
             for t, predicted in enumerate(found.predictions):
                 np.testing.assert_array_equal(predicted, np.concatenate([r.predictions[t] for r in alone]))
+
+
+@pytest.mark.parametrize("name", [*list_methods(), "ncm", "teen", "fecam", "ranpac", "alice", "calibrated-fecam"])
+def test_memory_counts_for_those_that_use_it(name):
+    features = make_features(base_covariance=np.eye(D))
+    method, vectors = create_method(name), features.embeddings["names"]
+    with_memory, without = (PROTOCOL.run(features, method, memory=m, embeddings=vectors) for m in (True, False))
+    same = np.array_equal(with_memory.final_rows, without.final_rows)
+    assert same == (not method.uses_memory)
+    alike = run_jobs([(features, vectors)], [Job(PROTOCOL, method, m) for m in (True, False)], Placement(workers=1))
+    for alone, found in zip((with_memory, without), alike, strict=True):
+        assert found.memory == alone.memory
+        np.testing.assert_array_equal(found.base, alone.base)
+        np.testing.assert_array_equal(found.novel, alone.novel)
 
 
 def test_warnings_become_notes():

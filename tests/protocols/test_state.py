@@ -9,7 +9,7 @@ from small_features import C0, make_features
 
 from subspan import IncrementalClassifier
 from subspan.methods import Method, Update, registry
-from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.multi_session import MultiSession, run_together
 from subspan.protocols.single_session import SingleSession
 
 
@@ -46,8 +46,8 @@ def test_sessions_inherit_the_state_of_the_one_before():
 
 def test_files_in_step_keep_their_states_apart():
     protocol = MultiSession(ways=3, shots=2, draws=1)
-    files = [(make_features(seed), None) for seed in (0, 1)]
-    results = protocol.run_together(files, Turning(), memory=False, keep_predictions=True)
+    files = [(protocol, make_features(seed), None) for seed in (0, 1)]
+    results = run_together(files, Turning(), memory=False, keep_predictions=True)
     for result in results:
         assert result.predictions is not None
         assert np.unique(result.predictions[2]).tolist() == [C0 + 3]

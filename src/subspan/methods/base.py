@@ -124,6 +124,7 @@ class Method(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     moving_targets: ClassVar[bool] = False  # targets follow their rows
+    uses_memory: ClassVar[bool] = True  # stored examples change what it learns
     uses_bias: ClassVar[bool] = True  # a bias, where the head has one, is the last weight of each row
     moves_old_rows: ClassVar[bool] = True  # and so needs their references
     keeps_state: ClassVar[bool] = False  # beside its rows; the estimator has no room for it, the protocols have

@@ -13,6 +13,7 @@ from .base import BaseSession, Head, Method, Session, Update, class_means, optio
 class CosineMethod(Method):
     """Rows of unit length, computed without training; scores are cosines times a scale."""
 
+    uses_memory = False
     uses_bias = False
     moves_old_rows = False
     scale: float = option(16.0, "factor on the cosines before the softmax of predict_proba")

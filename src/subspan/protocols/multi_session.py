@@ -57,8 +57,8 @@ class MultiSession:
         on_session : called with the number of each session that is done.
         keep_predictions : keep every predicted class.
         """
-        together = self.run_together(
-            [(features, embeddings)],
+        together = run_together(
+            [(self, features, embeddings)],
             method,
             memory=memory,
             device=device,
@@ -67,27 +67,30 @@ class MultiSession:
         )
         return together[0]
 
-    def run_together(
-        self,
-        splits: Sequence[tuple[FeatureSet, NDArray | None]],
-        method: Method,
-        *,
-        memory: bool,
-        device: str | torch.device = "cpu",
-        on_session: Callable[[int], object] | None = None,
-        keep_predictions: bool = False,
-    ) -> list[MethodResult]:
-        """Run several files of one shape, (features, embeddings) each, in step: all their draws are solved at once."""
-        began = time.perf_counter()
-        runs = [_Run(self, features, method, memory, vectors, torch.device(device)) for features, vectors in splits]
-        for session in range(1, runs[0].session_count + 1):
-            updates = method.learn_together([run.prepare(session) for run in runs])
-            for run, update in zip(runs, updates, strict=True):
-                run.accept(session, update)
-            if on_session is not None:
-                on_session(session)
-        seconds = (time.perf_counter() - began) / len(runs)
-        return [run.result(seconds, keep_predictions) for run in runs]
+
+def run_together(
+    files: Sequence[tuple[MultiSession, FeatureSet, NDArray | None]],
+    method: Method,
+    *,
+    memory: bool,
+    device: str | torch.device = "cpu",
+    on_session: Callable[[int], object] | None = None,
+    keep_predictions: bool = False,
+) -> list[MethodResult]:
+    """Run several files, (protocol, features, embeddings) each, in step: all their draws are solved at once.
+
+    They must have the same number of sessions.
+    """
+    began = time.perf_counter()
+    runs = [_Run(protocol, file, method, memory, vectors, torch.device(device)) for protocol, file, vectors in files]
+    for session in range(1, runs[0].session_count + 1):
+        updates = method.learn_together([run.prepare(session) for run in runs])
+        for run, update in zip(runs, updates, strict=True):
+            run.accept(session, update)
+        if on_session is not None:
+            on_session(session)
+    seconds = (time.perf_counter() - began) / len(runs)
+    return [run.result(seconds, keep_predictions) for run in runs]
 
 
 class _Run:

@@ -10,7 +10,7 @@ from ..features import FeatureSet
 from ..methods import Method
 from .fan_out import Placement, Tick, fan_out, nothing, with_notes
 from .inputs import ProtocolError
-from .multi_session import MultiSession
+from .multi_session import MultiSession, run_together
 from .results import MethodResult
 
 Split = tuple[FeatureSet, NDArray | None]  # features of a file, embeddings of its classes
@@ -35,7 +35,7 @@ def run_jobs(
     on_job: Callable[[int, MethodResult], object] = nothing,
     keep_predictions: bool = False,
 ) -> list[MethodResult]:
-    """One result per job, in their order: the draws of all its files.
+    """One result per job, in their order: the draws of all its files. Jobs of one method are solved at once.
 
     Parameters
     ----------
@@ -45,15 +45,34 @@ def run_jobs(
     """
     placement = placement or Placement()
     shared = (list(splits), placement.device, keep_predictions)
-    return fan_out(
+    groups = _in_step(splits, jobs)
+    found: dict[int, MethodResult] = {}
+
+    def on_group(number: int, results: list[MethodResult]) -> None:
+        for i, result in zip(groups[number], results, strict=True):
+            found[i] = result
+            on_job(i, result)
+
+    fan_out(
         _run,
         shared,
-        jobs,
+        [[jobs[i] for i in group] for group in groups],
         placement,
-        cost=lambda job: (hasattr(job.method, "solver"), len(job.splits), job.memory),
+        cost=lambda group: (hasattr(group[0].method, "solver"), sum(len(job.splits) for job in group), group[0].memory),
         on_tick=on_session,
-        on_result=on_job,
+        on_result=on_group,
     )
+    return [found[i] for i in range(len(jobs))]
+
+
+def _in_step(splits: Sequence[Split], jobs: Sequence[Job]) -> list[list[int]]:
+    """The numbers of jobs that can run in step: one method, one memory unless it has no use for any, equal sessions."""
+    groups: dict[object, list[int]] = {}
+    for i, job in enumerate(jobs):
+        classes = {splits[number][0].novel_count for number in job.splits}
+        memory = job.memory and job.method.uses_memory
+        groups.setdefault((job.method, memory, job.protocol.ways, frozenset(classes)), []).append(i)
+    return list(groups.values())
 
 
 def merge(results: Sequence[MethodResult]) -> MethodResult:
@@ -81,16 +100,24 @@ def merge(results: Sequence[MethodResult]) -> MethodResult:
     )
 
 
-def _run(shared: tuple[list[Split], str, bool], job: Job, tick: Tick) -> MethodResult:
+def _run(shared: tuple[list[Split], str, bool], group: list[Job], tick: Tick) -> list[MethodResult]:
     splits, device, keep_predictions = shared
+
+    def on_session(_: int) -> None:
+        for _job in group:
+            tick()
+
+    files = list(dict.fromkeys((job.protocol, number) for job in group for number in job.splits))
     results, notes = with_notes(
-        lambda: job.protocol.run_together(
-            [splits[i] for i in job.splits],
-            job.method,
-            memory=job.memory,
+        lambda: run_together(
+            [(protocol, *splits[number]) for protocol, number in files],
+            group[0].method,
+            memory=all(job.memory for job in group),
             device=device,
-            on_session=lambda _: tick(),
+            on_session=on_session,
             keep_predictions=keep_predictions,
         )
     )
-    return replace(merge(results), notes=notes)
+    found = dict(zip(files, results, strict=True))
+    merged = [merge([found[job.protocol, number] for number in job.splits]) for job in group]
+    return [replace(result, memory=job.memory, notes=notes) for job, result in zip(group, merged, strict=True)]

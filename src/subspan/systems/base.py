@@ -32,7 +32,7 @@ class System(Method):
     kind = "system"
     reference: ClassVar[str]
     marks: ClassVar[str]  # which MARKS hold, and for what
-    uses_memory: ClassVar[bool] = False  # stored examples change what it learns
+    uses_memory = False
     uses_bias = False
     moves_old_rows = False
 
