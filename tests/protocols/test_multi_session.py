@@ -242,6 +242,35 @@ def test_memory_counts_for_those_that_use_it(name):
         np.testing.assert_array_equal(found.novel, alone.novel)
 
 
+def test_jobs_of_other_shapes_and_precision_run_apart():
+    eye, names = np.eye(5, D), np.ones((5 + C1, 5))
+    few = {"base_weight": eye, "base_mean": eye, "base_memory": eye, "base_test": np.ones((5, 1, D))}
+    fewer = replace(make_features(**few, **{"embedding.names": names}), base_memory=None)
+    splits = [(make_features(), None), (fewer, None)]
+    method = create_method("subspace:max_steps=20")
+    jobs = [Job(PROTOCOL, method, False), Job(PROTOCOL, method, False, (1,))]
+    jobs.append(Job(replace(PROTOCOL, dtype="float32"), method, False))
+    found = run_jobs(splits, jobs, Placement(workers=1))
+    for job, result in zip(jobs, found, strict=True):
+        alone = job.protocol.run(splits[job.splits[0]][0], method, memory=False)
+        np.testing.assert_array_equal(result.base, alone.base)
+        np.testing.assert_array_equal(result.novel, alone.novel)
+    jobs = [Job(PROTOCOL, create_method("imprint"), memory, (1,)) for memory in (False, True)]
+    with pytest.raises(ProtocolError, match="running with memory needs the array 'base_memory'"):
+        run_jobs(splits, jobs, Placement(workers=1))
+
+
+def test_notes_and_seconds_are_those_of_their_job():
+    narrow = np.zeros((C0, D))
+    narrow[:, :2] = np.arange(2 * C0).reshape(C0, 2)
+    splits = [(make_features(), None), (make_features(base_weight=narrow), None)]
+    method = create_method("subspace:max_steps=2")
+    jobs = [Job(replace(PROTOCOL, draws=draws), method, False, (split,)) for split, draws in ((0, 1), (1, 0))]
+    first, second = run_jobs(splits, jobs, Placement(workers=1))
+    assert (len(first.notes), len(second.notes)) == (0, 1)
+    assert min(first.seconds, second.seconds) > 0
+
+
 def test_warnings_become_notes():
     small = make_features(
         base_weight=np.eye(2, D),

@@ -45,7 +45,7 @@ DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or 
 
 # The options that the training of a system uses.
 _SETTINGS = {field.name for field in dataclasses.fields(Training) if "help" in field.metadata}
-_WITH_FILE = _SETTINGS | {"system", "features", "out", "seed", "resume", "device", "progress"}
+_WITH_FILE = _SETTINGS | {"system", "features", "out", "seed", "resume", "device"}
 _WITH_RUN = _WITH_FILE - {"features", "draws", "signal"} | {"run", "data", "lists"}
 
 

@@ -33,8 +33,9 @@ def own_run(place: str) -> TorchBackbone:
     """The trained network of a run folder, a weights file or a folder of shards."""
     try:
         network, settings = load_run(Path(place))
-    except (OSError, ValueError) as error:
-        raise BackboneError(f"backbone 'subspan:{place}' cannot be loaded: {error}") from error
+    except (OSError, ValueError, KeyError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise BackboneError(f"backbone 'subspan:{place}' cannot be loaded: {reason}") from error
     recipe = settings.recipe
     mean, std = recipe.mean, recipe.std
     preprocessing = Preprocessing(

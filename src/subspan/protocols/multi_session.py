@@ -1,7 +1,8 @@
 """The multi-session protocol: base classes, then session after session of novel ones, measured on all classes seen."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -79,18 +80,25 @@ def run_together(
 ) -> list[MethodResult]:
     """Run several files, (protocol, features, embeddings) each, in step: all their draws are solved at once.
 
-    They must have the same number of sessions.
+    They must have the same number of sessions. What the solving takes counts for each by its share of the draws.
     """
-    began = time.perf_counter()
     runs = [_Run(protocol, file, method, memory, vectors, torch.device(device)) for protocol, file, vectors in files]
+    draws = sum(len(run.images) for run in runs)
     for session in range(1, runs[0].session_count + 1):
-        updates = method.learn_together([run.prepare(session) for run in runs])
+        prepared = []
+        for run in runs:
+            with run.timed():
+                prepared.append(run.prepare(session))
+        began = time.perf_counter()
+        updates = method.learn_together(prepared)
+        solving = time.perf_counter() - began
         for run, update in zip(runs, updates, strict=True):
-            run.accept(session, update)
+            run.seconds += solving * len(run.images) / draws
+            with run.timed():
+                run.accept(session, update)
         if on_session is not None:
             on_session(session)
-    seconds = (time.perf_counter() - began) / len(runs)
-    return [run.result(seconds, keep_predictions) for run in runs]
+    return [run.result(keep_predictions) for run in runs]
 
 
 class _Run:
@@ -105,6 +113,7 @@ class _Run:
         embeddings: NDArray | None,
         device: torch.device,
     ) -> None:
+        began = time.perf_counter()
         self.protocol, self.method, self.memory = protocol, method, memory
         self.features, self.device = features, device
         self.session_count = -(-features.novel_count // protocol.ways)
@@ -127,6 +136,14 @@ class _Run:
         self.predictions = [self._predict()]  # per session (E, queries of the classes seen)
         self.steps: list[NDArray] = []
         self.weight_space: WeightSpace | None = None
+        self.seconds = time.perf_counter() - began
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count what the block takes among the seconds of this run."""
+        began = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - began
 
     def learn(self, session: int) -> None:
         """Learn session t > 0 in all draws and measure."""
@@ -161,7 +178,7 @@ class _Run:
                 self.method, self.base, self.rows[0], embeddings, self.features.class_names
             )
 
-    def result(self, seconds: float, keep_predictions: bool) -> MethodResult:
+    def result(self, keep_predictions: bool) -> MethodResult:
         base_count, ways = self.features.base_count, self.protocol.ways
         counts = [base_count] + [
             base_count + min(self._seen_novel(s), self.features.novel_count) for s in range(1, self.session_count + 1)
@@ -188,7 +205,7 @@ class _Run:
             base=by_session[:, :, 0],
             novel=novel,
             steps=np.stack(self.steps, axis=1).astype(np.float64),
-            seconds=seconds,
+            seconds=self.seconds,
             protocol=self.protocol.digest,
             splits=np.zeros(draws, np.int64),
             novel_at_birth=np.diagonal(with_novel, axis1=1, axis2=2).copy(),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..features import FeatureSet
 from ..methods import Method
 from .fan_out import Placement, Tick, fan_out, nothing, with_notes
-from .inputs import ProtocolError
+from .inputs import ProtocolError, check_inputs
 from .multi_session import MultiSession, run_together
 from .results import MethodResult
 
@@ -66,13 +66,20 @@ def run_jobs(
 
 
 def _in_step(splits: Sequence[Split], jobs: Sequence[Job]) -> list[list[int]]:
-    """The numbers of jobs that can run in step: one method, one memory unless it has no use for any, equal sessions."""
+    """The numbers of jobs that can run in step: one method, one memory unless it has no use for any, equal shapes."""
     groups: dict[object, list[int]] = {}
     for i, job in enumerate(jobs):
-        classes = {splits[number][0].novel_count for number in job.splits}
-        memory = job.memory and job.method.uses_memory
-        groups.setdefault((job.method, memory, job.protocol.ways, frozenset(classes)), []).append(i)
+        shapes = frozenset(_shape(splits[number][0]) for number in job.splits)
+        alike = job.method, job.memory and job.method.uses_memory, shapes
+        protocol = replace(job.protocol, draws=0, seed=0)  # in these they may differ
+        groups.setdefault((*alike, protocol), []).append(i)
     return list(groups.values())
+
+
+def _shape(features: FeatureSet) -> tuple[object, ...]:
+    """What files must share to be solved as one batch."""
+    copies = features.novel_support.shape[1:]  # and the width
+    return features.base_weight.shape, features.base_bias is None, copies, features.novel_count
 
 
 def merge(results: Sequence[MethodResult]) -> MethodResult:
@@ -107,6 +114,9 @@ def _run(shared: tuple[list[Split], str, bool], group: list[Job], tick: Tick) ->
         for _job in group:
             tick()
 
+    for job in group:
+        for number in job.splits:
+            check_inputs(splits[number][0], job.method, job.memory, splits[number][1])
     files = list(dict.fromkeys((job.protocol, number) for job in group for number in job.splits))
     results, notes = with_notes(
         lambda: run_together(
@@ -118,6 +128,8 @@ def _run(shared: tuple[list[Split], str, bool], group: list[Job], tick: Tick) ->
             keep_predictions=keep_predictions,
         )
     )
+    if notes and len(group) > 1:  # of which job they are is not known: alone each has its own
+        return [result for job in group for result in _run(shared, [job], nothing)]
     found = dict(zip(files, results, strict=True))
     merged = [merge([found[job.protocol, number] for number in job.splits]) for job in group]
     return [replace(result, memory=job.memory, notes=notes) for job, result in zip(group, merged, strict=True)]
