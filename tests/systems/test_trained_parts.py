@@ -34,6 +34,16 @@ def test_a_part_is_read_as_it_was_written(tmp_path):
     assert read.belongs_to(ROWS)
 
 
+def test_matrices_in_int8_have_a_scale_for_each_row(tmp_path):
+    weight = torch.tensor([[127.0, -1.0, 0.4], [0.0, 0.0, 0.0], [1e-3, 2e-3, -4e-3]])
+    tensors = {"weight": weight, "bias": torch.tensor([0.3])}
+    path = part(tensors=tensors).save(tmp_path / "part.safetensors", precision="int8")
+    read = TrainedPart.load(path).tensors
+    assert set(read) == {"weight", "bias"}
+    assert (read["weight"] - weight).abs().le(weight.abs().amax(1, keepdim=True) / 254 * 1.001).all()
+    assert torch.equal(read["bias"], tensors["bias"].half().float())
+
+
 def test_rows_are_known_again_in_any_arithmetic_with_or_without_a_bias():
     assert part().belongs_to(ROWS.double())
     assert part().belongs_to(ROWS.half().float())

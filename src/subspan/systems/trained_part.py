@@ -15,8 +15,9 @@ from torch import Tensor
 from ..files import replacing
 from .training_features import Source
 
-FORMAT = 1
+FORMAT = 2  # which has int8; files of format 1 are read
 HEADER = "subspan-trained-part"
+SCALE = ".scale"  # of the rows of a tensor in int8
 _ROUNDED_TWICE = 2.0**-10  # of a number: both the rows at hand and those of training may have gone through float16
 
 
@@ -37,8 +38,8 @@ class TrainedPart:
     about: Mapping[str, Any] = field(default_factory=dict)  # settings, seed, steps, seconds, device, commit, date
     path: str = ""
 
-    def save(self, path: str | Path, precision: Literal["float16", "float32"] = "float16") -> Path:
-        """Write it as safetensors, in half precision unless asked otherwise."""
+    def save(self, path: str | Path, precision: Literal["int8", "float16", "float32"] = "float16") -> Path:
+        """Write it as safetensors, in half precision by default; in int8 every row of a matrix has a scale."""
         path = Path(path)
         if path.suffix != ".safetensors":
             raise TrainedPartError(f"a trained part is written as .safetensors; got '{path}'")
@@ -48,7 +49,14 @@ class TrainedPart:
         for name, tensor in self.tensors.items():
             if not bool(torch.isfinite(tensor).all()):
                 raise TrainedPartError(f"the trained tensor '{name}' holds NaN or infinity; nothing was written")
-            tensors[name] = tensor.detach().cpu().to(getattr(torch, precision)).contiguous().clone()
+            tensor = tensor.detach().cpu()
+            if precision == "int8" and tensor.ndim > 1:
+                scale = tensor.abs().amax(-1, keepdim=True) / 127
+                tensors[name + SCALE] = scale.float()
+                tensors[name] = (tensor / scale.clamp_min(torch.finfo(scale.dtype).tiny)).round().to(torch.int8)
+                continue
+            kept = torch.float32 if precision == "float32" else torch.float16
+            tensors[name] = tensor.to(kept).contiguous().clone()
             if not bool(torch.isfinite(tensors[name]).all()):
                 raise TrainedPartError(f"float16 holds numbers up to 65504; '{name}' has {tensor.abs().max():g}")
         with replacing(path) as file:
@@ -166,9 +174,11 @@ def _read(path: str, modified: int, size: int) -> TrainedPart:
         raise TrainedPartError(f"'{path}' is a safetensors file but no trained part of a system")
     try:
         with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (no mapping)
+            stored = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError) as error:
         raise TrainedPartError(f"'{path}' is no readable trained part: {error}") from error
+    scales = {name: stored.pop(name + SCALE) for name in list(stored) if name + SCALE in stored}
+    tensors = {name: tensor * scales[name] if name in scales else tensor for name, tensor in stored.items()}
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
             raise TrainedPartError(f"the tensor '{name}' of '{path}' holds NaN or infinity")
