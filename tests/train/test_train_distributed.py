@@ -16,6 +16,7 @@ from subspan.train.step import Share
 
 WORKER = Path(__file__).with_name("train_worker.py")
 WORDS = ("norm='group'", "dropblock='none'", "epochs=2", "cuts=(1,)", "learning_rate=0.01")
+MUTUAL = ("members=2", "mutual=0.5")
 TURNS = ("rotation_share=0.5", "turn_loss=0.5")
 
 
@@ -26,7 +27,7 @@ def run(folder: Path, words: Sequence[str], *launcher: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("words", [(), TURNS], ids=["classes", "turns"])
+@pytest.mark.parametrize("words", [(), TURNS, MUTUAL], ids=["classes", "turns", "mutual"])
 def test_two_processes_follow_the_trajectory_of_one(tmp_path: Path, words: Sequence[str]) -> None:
     pytest.importorskip("lightning")
     run(tmp_path / "one", words)

@@ -123,9 +123,13 @@ def test_one_network_and_several_do_not_overwrite_each_other(tmp_path: Path) -> 
     run(tmp_path / "two")
     before = [weights(tmp_path / name) for name in ("one", "two")]
     for resume in (False, True):
-        with pytest.raises(ValueError, match=r"one network as it is, not members of a joined network \(members=2"):
+        with pytest.raises(
+            ValueError, match=r"one network or members that learn together, not members trained apart \(members=2"
+        ):
             run(tmp_path / "one", resume=resume)
-        with pytest.raises(ValueError, match=r"members of a joined network, not one network as it is \(members=1"):
+        with pytest.raises(
+            ValueError, match=r"members trained apart, not one network or members that learn together \(members=1"
+        ):
             run(tmp_path / "two", members=1, resume=resume)
     for name, old in zip(("one", "two"), before, strict=True):
         assert all(torch.equal(old[key], value) for key, value in weights(tmp_path / name).items())

@@ -44,7 +44,7 @@ def test_runs_older_than_a_field_keep_their_digest() -> None:
     before = "f5aabdf17bf98559ec0447fb79d1ff7ab256548b07b9bfbb5bff740e54e47c02"  # of 2026-11-15, before turn_loss
     assert PAPER.digest() == before
     assert dataclasses.replace(PAPER, members=2).digest() != before
-    younger = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem")
+    younger = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual")
     old = {name: value for name, value in PAPER.to_dict().items() if name not in younger}
     assert Recipe.from_dict(old) == PAPER
     assert dataclasses.replace(PAPER, early_share=0.5).digest() == before  # nothing is early
@@ -98,6 +98,12 @@ def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
         ({"stem": "small"}, "stem 'small' is one of resnet18-he; resnet18-tian has a stem of its own"),
         ({"early_share": 1.5}, r"early_share must lie in \[0, 1\], got 1.5"),
         ({"members": 0}, "members must be at least 1, got 0"),
+        ({"mutual": 0.5}, "mutual 0.5 needs others to learn from: members above 1, got 1"),
+        ({"mutual": 1.5, "members": 2}, r"mutual must lie in \[0, 1\], got 1.5"),
+        (
+            {"mutual": 0.5, "members": 2, "rotation_share": 0.5, "turn_loss": 1.0},
+            "mutual and turn_loss do not go together, got 0.5 and 1",
+        ),
         ({"kept_features": -1}, "kept_features must be at least 0, got -1"),
         ({"members": 3, "head": "euclidean"}, "3 members are joined by linear or cosine heads, got a euclidean one"),
         ({"stage_weight": -1.0, "head": "cosine"}, "stage_weight must be 0 or a positive number, got -1.0"),

@@ -1,4 +1,4 @@
-"""Runs of joined networks: members with seeds of their own, trained side by side and made into one network."""
+"""Runs of joined networks: members with seeds of their own, trained apart or together and made into one network."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ def member_jobs(job: Job, recipe: Recipe) -> list[Job]:
 
 
 def check_one_kind(job: Job, recipe: Recipe) -> None:
-    """Refuse to train members in the folder of a network, or a network in a folder of members."""
-    single, members = (job.folder / CHECKPOINT).exists(), _member_folder(job, 0).exists()
-    if (recipe.joined and single) or (members and not recipe.joined):
-        kinds = "one network as it is", "members of a joined network"
+    """Refuse to train members apart in the folder of one training, or the other way round."""
+    single, apart = ((folder / CHECKPOINT).exists() for folder in (job.folder, _member_folder(job, 0)))
+    if (recipe.apart and single) or (apart and not recipe.apart):
+        kinds = "one network or members that learn together", "members trained apart"
         there, wanted = kinds if single else kinds[::-1]
-        asked = f"members={recipe.members}, stage_weight={recipe.stage_weight:g}"
+        asked = f"members={recipe.members}, mutual={recipe.mutual:g}, stage_weight={recipe.stage_weight:g}"
         raise ValueError(f"{job.folder} holds {there}, not {wanted} ({asked}): choose another folder")
 
 

@@ -13,6 +13,7 @@ import torch
 from subspan.backbones import LinearHead, Network, create_backbone, create_head, feature_dim
 from subspan.backbones.joined import join_backbones, join_networks
 from subspan.backbones.staged import with_stage_before
+from subspan.train.mutual import MutualMembers
 from subspan.train.seeds import derive_seed
 from subspan.train.turns import TURNS, TurnNetwork
 
@@ -21,7 +22,7 @@ MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
 STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 
 # Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
-_LATER = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem")
+_LATER = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual")
 
 
 def _option(default: Any, help_text: str) -> Any:
@@ -59,6 +60,9 @@ class Recipe:
     head_scale: float = _option(16.0, "scale of a cosine head")
     learn_scale: bool = _option(False, "learn the scale of a cosine head")
     members: int = _option(1, "networks with seeds of their own, trained at once and joined into one")
+    mutual: float = _option(
+        0.0, "share of a member's target that is what the other members answer to the same images; 0: it learns alone"
+    )
     kept_features: int = _option(640, "features kept of all members together, the principal ones; 0: all")
     stage_weight: float = _option(
         0.0,
@@ -151,6 +155,7 @@ class Recipe:
             "average_decay",
             "average_start",
             "jitter",
+            "mutual",
         ):
             if not 0 <= getattr(self, what) <= 1:
                 raise ValueError(f"{what} must lie in [0, 1], got {getattr(self, what)}")
@@ -173,6 +178,10 @@ class Recipe:
             )
         if self.members > 1 and self.head == "euclidean":
             raise ValueError(f"{self.members} members are joined by linear or cosine heads, got a {self.head} one")
+        if self.mutual > 0 and self.members == 1:
+            raise ValueError(f"mutual {self.mutual:g} needs others to learn from: members above 1, got 1")
+        if self.mutual > 0 and self.turn_loss > 0:
+            raise ValueError(f"mutual and turn_loss do not go together, got {self.mutual:g} and {self.turn_loss:g}")
         if self.stage_weight > 0 and self.head != "cosine":
             raise ValueError(
                 f"stage_weight {self.stage_weight:g} (features of two stages) needs a cosine head, got a {self.head} "
@@ -205,6 +214,16 @@ class Recipe:
     def joined(self) -> bool:
         """Whether the network of a run is made from trained members, after their training."""
         return self.members > 1 or self.stage_weight > 0
+
+    @property
+    def apart(self) -> bool:
+        """Whether each member is trained by itself, in a folder of its own."""
+        return self.joined and self.mutual == 0
+
+    @property
+    def learner(self) -> "Recipe":
+        """The recipe of what one training trains: a network or member by itself, or members together."""
+        return member_recipe(self) if self.apart else self
 
     def size_at(self, epoch: int) -> int:
         """Pixels on a side of the images of an epoch, counted from 0.
@@ -259,7 +278,8 @@ def find_recipe(name: str) -> Recipe:
 
 def member_recipe(recipe: Recipe) -> Recipe:
     """The recipe of each member of a joined network; a recipe of one network is its own."""
-    return dataclasses.replace(recipe, members=1, kept_features=Recipe.kept_features, stage_weight=Recipe.stage_weight)
+    alone = {name: getattr(Recipe, name) for name in ("members", "mutual", "kept_features", "stage_weight")}
+    return dataclasses.replace(recipe, **alone)
 
 
 def member_seed(seed: int, member: int) -> int:
@@ -285,9 +305,7 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
     A joined network has the shape of a trained one; its map holds nothing yet.
     """
     if recipe.joined:
-        one = member_recipe(recipe)
-        members = [build_network(one, classes, member_seed(seed, i)) for i in range(recipe.members)]
-        members = with_stages(members, recipe)
+        members = with_stages(_build_members(recipe, classes, seed), recipe)
         width = join_backbones(members).feature_dim
         kept = kept_directions(recipe, width)
         return join_networks(members, torch.zeros(width, kept) if kept else None)
@@ -311,8 +329,15 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
     return network
 
 
-def build_learner(recipe: Recipe, classes: int, seed: int) -> Network:
-    """What a base session trains: one network, or member, with a head for turns where they are a loss."""
+def _build_members(recipe: Recipe, classes: int, seed: int) -> list[Network]:
+    one = member_recipe(recipe)
+    return [build_network(one, classes, member_seed(seed, i)) for i in range(recipe.members)]
+
+
+def build_learner(recipe: Recipe, classes: int, seed: int) -> Network | MutualMembers:
+    """What a base session trains: one network, with a head for turns where they are a loss, or members together."""
+    if recipe.mutual > 0:
+        return MutualMembers(_build_members(recipe, classes, seed))
     if recipe.joined:
         raise ValueError("members of a joined network are trained one by one, each by the member_recipe")
     network = build_network(recipe, classes, seed)

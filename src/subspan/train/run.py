@@ -6,7 +6,8 @@ checkpoint.safetensors   network, momentum and averages after some epoch; replac
 weights.safetensors      the trained network
 
 A run of a joined network has such a folder for each of its members, ``member-1`` and so on; its own has ``run.json``
-and the joined network in ``weights.safetensors``.
+and the joined network in ``weights.safetensors``. Members that learn from each other are one training: its log and
+checkpoint are in the run's own folder.
 """
 
 import json

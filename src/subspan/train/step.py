@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from subspan.backbones import CosineHead, Mixing, Network, use_sums
 from subspan.train.augment import Augment
 from subspan.train.loss import count_correct, mixed_cross_entropy
+from subspan.train.mutual import MutualMembers, agreement_loss
 from subspan.train.optimiser import Sgd
 from subspan.train.recipe import Recipe
 from subspan.train.schedule import learning_rates
@@ -47,7 +48,7 @@ class TrainStep:
     """The state of one training run and its step.
 
     Args:
-        network: a network of ``build_learner`` on ``device``; it is trained in place.
+        network: what ``build_learner`` made, on ``device``; it is trained in place.
         model: what maps images to logits and takes gradients: the network itself, or its distributed wrapping.
         source: the images.
         rows: which images of the source's full set are the training images, (n,).
@@ -59,7 +60,7 @@ class TrainStep:
     def __init__(
         self,
         recipe: Recipe,
-        network: Network,
+        network: Network | MutualMembers,
         source: Source,
         rows: NDArray[np.int64],
         labels: NDArray[np.int64],
@@ -84,7 +85,8 @@ class TrainStep:
         self._local = recipe.batch_size // share.processes
         self._first = share.rank * self._local
         self._rows = rows
-        self._model: Callable[..., Tensor] = network if model is None else model
+        self.networks = network.members if isinstance(network, MutualMembers) else [network]
+        self._models: list[Callable[..., Tensor]] = [*self.networks] if model is None else [model]
         self._backward = backward or (lambda loss: loss.backward())
         self.augment = Augment(recipe, classes, derive_seed(seed, "augment")).to(device)
         self._augment: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] = self.augment
@@ -109,6 +111,7 @@ class TrainStep:
         self._place = torch.arange(self._first, self._first + self._local, device=device)
         self._local_rows = torch.arange(self._local, device=device)
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None  # warm-up and capture
+        self._beside = [torch.cuda.Stream(device) for _ in self._models] if device.type == "cuda" else []
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by the size of the images
         self.execution: Execution = "eager"
 
@@ -127,31 +130,53 @@ class TrainStep:
             if self.recipe.feature_mix > 0:
                 partners, share, *mixing = self.augment.mix_features(labels, partners, share, self.step)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._bf16):
-            logits = self._model(images, *mixing)
+            logits = self._logits(images, *mixing)
         loss, correct = self._score(logits, labels, partners, share)
         self._backward(loss)
         self._rate.copy_(self._rates.index_select(0, self.step.view(1)).view(()))
         self.sgd.step(self._rate)
         with torch.no_grad():
             self._update_averages()
-            self._loss_sum.add_(loss.detach())
-            self._correct.add_(correct)
+            self._loss_sum.add_(loss.detach() / len(self.networks))
+            self._correct.add_(correct / len(self.networks))
             self.step.add_(1)
+
+    def _logits(self, images: Tensor, *mixing: Mixing) -> Tensor:
+        """(n, C) of one model, (k, n, C) of several members; on a GPU these run side by side, each on its stream."""
+        if len(self._models) == 1:
+            return self._models[0](images, *mixing)
+        if not self._beside:
+            return torch.stack([model(images, *mixing) for model in self._models])
+        here, logits = torch.cuda.current_stream(self.device), list[Tensor]()
+        for model, stream in zip(self._models, self._beside, strict=True):
+            stream.wait_stream(here)
+            with torch.cuda.stream(stream):
+                logits.append(model(images, *mixing))
+        for stream in self._beside:
+            here.wait_stream(stream)
+        return torch.stack(logits)
 
     def _loss_and_correct(
         self, logits: Tensor, labels: Tensor, partners: Tensor, share: Tensor
     ) -> tuple[Tensor, Tensor]:
+        heads = [network.head for network in self.networks]
+        if self.recipe.mutual > 0:
+            own = [self._class_loss(*pair, labels, partners, share) for pair in zip(heads, logits, strict=True)]
+            correct = [count_correct(each, labels) for each in logits]
+            mutual = self.recipe.mutual
+            loss = (1 - mutual) * torch.stack(own).sum() + mutual * agreement_loss(logits)
+            return loss, torch.stack(correct).sum()
         if self.recipe.turn_loss == 0:
-            return self._class_loss(logits, labels, partners, share), count_correct(logits, labels)
+            return self._class_loss(heads[0], logits, labels, partners, share), count_correct(logits, labels)
         classes = self.classes  # a label is the class plus so many for each quarter
         logits, turns = logits[:, :-TURNS], logits[:, -TURNS:]
         of_turns = mixed_cross_entropy(turns, labels // classes, partners // classes, share, 0.0)
         labels, partners = labels % classes, partners % classes
-        loss = self._class_loss(logits, labels, partners, share) + self.recipe.turn_loss * of_turns
+        loss = self._class_loss(heads[0], logits, labels, partners, share) + self.recipe.turn_loss * of_turns
         return loss, count_correct(logits, labels)
 
-    def _class_loss(self, logits: Tensor, labels: Tensor, partners: Tensor, share: Tensor) -> Tensor:
-        head, recipe = self.network.head, self.recipe
+    def _class_loss(self, head: nn.Module, logits: Tensor, labels: Tensor, partners: Tensor, share: Tensor) -> Tensor:
+        recipe = self.recipe
         margin = recipe.margin * head.scale if recipe.margin and isinstance(head, CosineHead) else None
         return mixed_cross_entropy(logits, labels, partners, share, recipe.label_smoothing, margin)
 
@@ -185,14 +210,15 @@ class TrainStep:
         if execution == "eager":
             return
         saved = {name: tensor.clone() for name, tensor in self.tensors().items()}
-        plain = self._model, self._augment, self._score
+        plain = self._models, self._augment, self._score
         try:
             use_sums(self.network, batch_sums)
-            self._model, self._augment, self._score = (_compiled(part, compile_mode) for part in plain)
+            self._models = [_compiled(model, compile_mode) for model in self._models]
+            self._augment, self._score = (_compiled(part, compile_mode) for part in plain[1:])
             self._warm_up()
             self.execution = "compiled"
         except Exception as error:  # the compiler's errors have no common type
-            self._model, self._augment, self._score = plain
+            self._models, self._augment, self._score = plain
             use_sums(self.network, False)
             _explain("torch.compile failed, the step runs uncompiled", error)
             if execution == "graph":
@@ -284,7 +310,7 @@ def _compiled(part: Callable[..., Any], mode: CompileMode) -> Callable[..., Any]
     return torch.compile(part, dynamic=False, mode=mode)
 
 
-def _averaged(network: Network) -> Iterator[tuple[str, Tensor]]:
+def _averaged(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Parameters and floating-point buffers (running statistics)."""
     for name, value in network.state_dict().items():
         if value.is_floating_point():

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from subspan.backbones import Network, pad_inputs
+from subspan.backbones.joined import join_networks
 from subspan.train import logs, run
 from subspan.train.distributed import Processes
 from subspan.train.evaluate import accuracy
@@ -143,7 +144,7 @@ class _Trainee:
         if not resume and (folder / run.CHECKPOINT).exists():
             raise ValueError(f"{folder} holds a checkpoint already: resume it, or choose another folder")
         self.done = done = run.load_checkpoint(folder, self.step, self.settings) if resume else 0
-        if done == self.recipe.epochs and (folder / run.WEIGHTS).exists():
+        if done == self.recipe.epochs and not self.recipe.joined and (folder / run.WEIGHTS).exists():
             self.recorded = run.results_of(folder)
         if self.processes.first and not self.recorded:
             run.write_json(folder / run.SETTINGS, self.settings.to_dict())
@@ -158,8 +159,8 @@ class _Trainee:
             with torch.cuda.stream(self.stream):
                 yield
 
-    def accuracy(self, part: Part, *, bf16: bool = False) -> float:
-        return _accuracy(self.step.network, self.images, self.job, part, self.recipe, self.step.device, bf16=bf16)
+    def accuracy(self, network: Network, part: Part, *, bf16: bool = False) -> float:
+        return _accuracy(network, self.images, self.job, part, self.recipe, self.step.device, bf16=bf16)
 
     def end_epoch(self, epoch: int, seconds: float, rate: float) -> dict[str, Any]:
         """Log the epoch, validate and save where due; returns the row."""
@@ -182,8 +183,9 @@ class _Trainee:
         }
         every = self.runtime.validate_every
         if len(self.job.validation_rows) and not last and every and (epoch + 1) % every == 0:
-            bf16 = self.step.device.type == "cuda"
-            row["validation"] = self.accuracy("validation", bf16=bf16)
+            networks, bf16 = self.step.networks, self.step.device.type == "cuda"
+            shown = networks[0] if len(networks) == 1 else join_networks(networks)
+            row["validation"] = self.accuracy(shown, "validation", bf16=bf16)
         for log in (self.csv, self.board):
             if log is not None:
                 log.write(row)
@@ -192,24 +194,29 @@ class _Trainee:
             run.save_checkpoint(self.job.folder, self.step, self.settings, epoch + 1)
         return row
 
-    def finish(self, seconds: float, rate: float) -> Outcome:
-        """Put averaged weights in place, measure both accuracies in full precision, and save the network.
+    def finish(self, seconds: float, rate: float) -> list[Outcome]:
+        """Put averaged weights in place, measure each network in full precision, and save it.
 
         A run that had ended before is left as it is.
         """
-        step = self.step
+        step, recipe = self.step, member_recipe(self.recipe)
         step.network.load_state_dict(step.final_tensors())
         if self.recorded:
-            return Outcome.recorded(self.job, step.network, step.device, self.recorded)
-        validation, test = self.accuracy("validation"), self.accuracy("test")
+            return [Outcome.recorded(self.job, step.networks[0], step.device, self.recorded)]
         if self.csv is not None:  # it has the epochs before a resume too
             seconds, rate = self.csv.seconds, self.csv.best_rate
         execution = step.execution if self.done < self.recipe.epochs else None
-        outcome = Outcome(self.job, step.network, step.device, execution, validation, test, seconds, rate)
-        if self.processes.first:
-            run.save_weights(self.job.folder, step.network, self.settings)
-            run.write_json(self.job.folder / run.SETTINGS, {**self.settings.to_dict(), "results": outcome.results()})
-        return outcome
+        outcomes: list[Outcome] = []
+        for job, network in zip(member_jobs(self.job, self.recipe), step.networks, strict=True):
+            validation, test = self.accuracy(network, "validation"), self.accuracy(network, "test")
+            outcome = Outcome(job, network, step.device, execution, validation, test, seconds, rate)
+            outcomes.append(outcome)
+            if self.processes.first:
+                job.folder.mkdir(exist_ok=True)
+                settings = replace(self.settings, recipe=recipe, seed=job.seed)
+                run.save_weights(job.folder, network, settings)
+                run.write_json(job.folder / run.SETTINGS, {**settings.to_dict(), "results": outcome.results()})
+        return outcomes
 
 
 def _accuracy(
@@ -271,7 +278,8 @@ def train(
 ) -> list[Outcome]:
     """Train one network per job with one recipe; several jobs share the device, each on a stream of its own.
 
-    Where the recipe has several members, each job has as many networks, joined in the end.
+    Where the recipe has several members, each job has as many networks, which learn apart or from each other, and are
+    joined in the end.
 
     Args:
         images: uint8 (n, h, w, 3); the jobs' rows index them.
@@ -289,9 +297,9 @@ def train(
         store = place_images(images, runtime.images, processes.device)
         about = {"torch": torch.__version__, "device": processes.device_name, **(about or {})}
         trainees = [
-            _Trainee(member, member_recipe(recipe), images, store, processes, runtime, about)
+            _Trainee(learner, recipe.learner, images, store, processes, runtime, about)
             for job in jobs
-            for member in member_jobs(job, recipe)
+            for learner in (member_jobs(job, recipe) if recipe.apart else [job])
         ]
         for job in jobs:
             check_one_kind(job, recipe)
@@ -302,7 +310,7 @@ def train(
                 execution = processes.execution(runtime.execution)
                 trainee.step.prepare(execution, runtime.compile_mode, batch_sums=runtime.batch_sums)
         spent = _train(trainees, recipe, show=runtime.progress and processes.first)
-        outcomes = [trainee.finish(*spent) for trainee in trainees]
+        outcomes = [outcome for trainee in trainees for outcome in trainee.finish(*spent)]
         if not recipe.joined:
             return outcomes
         shown, count = images if store is None else store, recipe.members
@@ -327,7 +335,7 @@ def _train(trainees: list[_Trainee], recipe: Recipe, *, show: bool) -> tuple[flo
             _run_epoch(active, epoch, bar)
             _wait(device)
             seconds = time.perf_counter() - began
-            rate = len(active) * steps * recipe.batch_size / seconds
+            rate = sum(len(trainee.step.networks) for trainee in active) * steps * recipe.batch_size / seconds
             best = max(best, rate)
             rows = [trainee.end_epoch(epoch, seconds, rate) for trainee in active]
             bar.epoch(rows[0], recipe.epochs, last=epoch + 1 == recipe.epochs)
