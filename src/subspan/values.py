@@ -1,5 +1,7 @@
-"""Arrays and labels as users pass them: numpy or tensors in, one clear sentence where they do not fit."""
+"""Arrays, labels and options as users pass them: one clear sentence where they do not fit."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -40,3 +42,41 @@ def check_kind(label: Any, known: Any) -> None:
     kinds = [next(k for k in (str, bool, object) if isinstance(plain_label(item), k)) for item in (label, known)]
     if kinds[0] is not kinds[1]:
         raise ValueError(f"labels must be of one kind; the model's are like {show(known)}, got {show(label)}")
+
+
+def option(default: Any, help: str) -> Any:
+    """An option: a dataclass field with its default and the sentence that explains it."""
+    return field(default=default, metadata={"help": help})
+
+
+def check_options(
+    options: object,
+    *,
+    positive: Sequence[str] = (),
+    not_negative: Sequence[str] = (),
+    at_least: Mapping[int, Sequence[str]] | None = None,
+    shares: Sequence[str] = (),
+    below_one: Sequence[str] = (),
+    error: type[ValueError] = ValueError,
+    got: str = "; got",
+) -> None:
+    """Raise unless the options of these names lie where they must; NaN lies nowhere, a default None anywhere.
+
+    >>> from fractions import Fraction
+    >>> check_options(Fraction(-1, 2), positive=("denominator",), at_least={0: ("numerator",)})
+    Traceback (most recent call last):
+    ValueError: numerator must be at least 0; got -1
+    """
+    for names, rule, holds in (
+        (positive, "be positive", lambda value: value > 0),
+        (not_negative, "not be negative", lambda value: value >= 0),
+        *((names, f"be at least {n}", lambda value, n=n: value >= n) for n, names in (at_least or {}).items()),
+        (shares, "lie in [0, 1]", lambda value: 0 <= value <= 1),
+        (below_one, "lie in [0, 1)", lambda value: 0 <= value < 1),
+    ):
+        for name in names:
+            value = getattr(options, name)
+            if value is None and getattr(type(options), name, 0) is None:
+                continue
+            if not holds(value):
+                raise error(f"{name} must {rule}{got} {value}")

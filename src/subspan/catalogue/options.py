@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from subspan.pretrained import DEFAULT_BACKBONE
+from subspan.values import check_options
 
 
 def _option(default: Any, help: str) -> Any:
@@ -25,8 +26,4 @@ class CatalogueOptions:
     seed: int = _option(0, "of what is held out and of the start of new rows")
 
     def __post_init__(self) -> None:
-        for name in ("memory", "keep", "seed"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be a whole number, 0 or more; got {getattr(self, name)}")
-        if not self.warn_drop >= 0:
-            raise ValueError(f"warn_drop must not be negative; got {self.warn_drop}")
+        check_options(self, not_negative=("memory", "keep", "seed", "warn_drop"))

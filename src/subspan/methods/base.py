@@ -6,11 +6,14 @@ has none.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+
+from ..values import check_options as check_options
+from ..values import option as option
 
 State = Mapping[str, Tensor]  # what a method keeps beside its rows, by name, each (*batch, ...)
 
@@ -81,37 +84,6 @@ class Update:
     steps: Tensor  # (*batch,): 0 without training
     loss: Tensor | None = None
     state: State | None = None  # what the next session and all scores are to be given back
-
-
-def option(default, help: str):
-    """A method's option: a dataclass field with its default and the sentence that explains it."""
-    return field(default=default, metadata={"help": help})
-
-
-def check_options(
-    options: object,
-    *,
-    positive: Sequence[str] = (),
-    not_negative: Sequence[str] = (),
-    at_least_one: Sequence[str] = (),
-    shares: Sequence[str] = (),
-) -> None:
-    """Raise unless the options of these names lie where they must; NaN lies nowhere.
-
-    >>> check_options(Update(torch.zeros(1), torch.zeros(1), loss=torch.tensor(-1.0)), not_negative=("loss",))
-    Traceback (most recent call last):
-    ValueError: loss must not be negative; got -1.0
-    """
-    for names, rule, holds in (
-        (positive, "be positive", lambda value: value > 0),
-        (not_negative, "not be negative", lambda value: value >= 0),
-        (at_least_one, "be at least 1", lambda value: value >= 1),
-        (shares, "lie in [0, 1]", lambda value: 0 <= value <= 1),
-    ):
-        for name in names:
-            value = getattr(options, name)
-            if not holds(value):
-                raise ValueError(f"{name} must {rule}; got {value}")
 
 
 class Method(ABC):

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from ..values import check_options
 from .inputs import ProtocolError
 
 Item = TypeVar("Item")
@@ -42,8 +43,7 @@ class Placement:
         # Whether there is a GPU is a question to the machines of a cluster, not to this one.
         if self.device != "cpu" and not (cuda and (self.ray or torch.cuda.is_available())):
             raise ProtocolError(f"device must be cpu, or cuda where there is a GPU; got '{self.device}'")
-        if self.workers is not None and self.workers < 1:
-            raise ProtocolError(f"workers must be at least 1; got {self.workers}")
+        check_options(self, at_least={1: ("workers",)}, error=ProtocolError)
 
 
 def nothing(*_: object) -> None:

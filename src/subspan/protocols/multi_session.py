@@ -15,6 +15,7 @@ from ..features import FeatureSet
 from ..methods import BaseSession, Head, Memory, Method, Session, Update, spec_of
 from ..methods.base import State, class_means
 from ..metrics import confusion_counts
+from ..values import check_options
 from .inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
 from .results import MethodResult, WeightSpace
 
@@ -30,9 +31,7 @@ class MultiSession:
     dtype: Literal["float32", "float64"] = field(default="float32", metadata={"help": "arithmetic"})
 
     def __post_init__(self) -> None:
-        for name, least in (("ways", 1), ("shots", 1), ("draws", 0), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ProtocolError(f"{name} must be at least {least}; got {getattr(self, name)}")
+        check_options(self, at_least={1: ("ways", "shots"), 0: ("draws", "seed")}, error=ProtocolError)
 
     @property
     def digest(self) -> str:

@@ -17,6 +17,7 @@ from torch import Tensor
 from ..features import FeatureSet
 from ..methods import BaseSession, Head, Method, Session, Update, spec_of
 from ..methods.base import class_means
+from ..values import check_options
 from .episodes import Episodes, draw_episodes
 from .inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
 from .results import EpisodeResult
@@ -38,11 +39,8 @@ class SingleSession:
     dtype: Literal["float32", "float64"] = field(default="float32", metadata={"help": "arithmetic"})
 
     def __post_init__(self) -> None:
-        for name in ("ways", "shots", "base_queries", "novel_queries", "count"):
-            if getattr(self, name) < 1:
-                raise ProtocolError(f"{name} must be at least 1; got {getattr(self, name)}")
-        if self.seed < 0:
-            raise ProtocolError(f"seed must be at least 0; got {self.seed}")
+        counts = ("ways", "shots", "base_queries", "novel_queries", "count")
+        check_options(self, at_least={1: counts, 0: ("seed",)}, error=ProtocolError)
         if self.novel_queries % self.ways:
             raise ProtocolError(
                 f"novel_queries must be a multiple of the {self.ways} ways, as many of each class; "

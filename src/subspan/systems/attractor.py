@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..methods import BaseSession, Head, Session, Update, register
-from ..methods.base import class_means, option
+from ..methods.base import check_options, class_means, option
 from ..methods.cosine import unit
 from ..solve import append_one
 from .attention import attend
@@ -64,11 +64,7 @@ class Attractor(TrainedSystem):
     dropout: float = option(0.1, "dropout on the support means, in training")
 
     def __post_init__(self) -> None:
-        if self.shots < 1 or not 0 <= self.dropout < 1 or self.damping < 0:
-            raise ValueError(
-                "shots must be at least 1, dropout in [0, 1) and damping not negative; got "
-                f"{self.shots}, {self.dropout} and {self.damping}"
-            )
+        check_options(self, at_least={1: ("shots",)}, below_one=("dropout",), not_negative=("damping",))
 
     def train_part(self, features: TrainingFeatures, run: TrainingRun) -> dict[str, Tensor]:
         features = features.to(run.device, torch.float64)  # the inner problem is solved to convergence

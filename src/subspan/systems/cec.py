@@ -61,9 +61,7 @@ class Cec(TrainedSystem):
     scale: float = option(16.0, "factor on the cosines")
 
     def __post_init__(self) -> None:
-        check_options(self, at_least_one=("ways", "shots", "queries"))
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1); got {self.dropout}")
+        check_options(self, at_least={1: ("ways", "shots", "queries")}, below_one=("dropout",))
 
     @property
     def needs(self) -> frozenset[str]:

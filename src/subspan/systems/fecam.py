@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..methods import BaseSession, register
-from ..methods.base import option
+from ..methods.base import check_options, option
 from ..methods.cosine import unit
 from .gaussian import GaussianSystem
 from .heads import euclidean_scores
@@ -45,10 +45,7 @@ class Fecam(GaussianSystem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.shrink > 0 or self.shrink_rest < 0:
-            raise ValueError(
-                f"shrink must be positive and shrink_rest not negative; got {self.shrink} and {self.shrink_rest}"
-            )
+        check_options(self, positive=("shrink",), not_negative=("shrink_rest",))
 
     def covariance(self, shared: Tensor, factors: Tensor, is_base: bool) -> Tensor:
         """S_c (d, d) of a class with these factors (f, d) before shrinkage; ``shared`` is that of the base classes."""

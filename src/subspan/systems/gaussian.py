@@ -26,11 +26,7 @@ class GaussianSystem(System):
     seed: int = option(0, "seed of the draws")
 
     def __post_init__(self) -> None:
-        check_options(self, positive=("tukey",))
-        if self.factors < 0:
-            raise ValueError(f"factors must be at least 0; got {self.factors}")
-        if self.samples < 2:
-            raise ValueError(f"samples must be at least 2; got {self.samples}")
+        check_options(self, positive=("tukey",), at_least={0: ("factors",), 2: ("samples",)})
 
     @property
     def one_weight_per_feature(self) -> bool:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..methods import BaseSession, Head, Session, Update, register
-from ..methods.base import class_means, option
+from ..methods.base import check_options, class_means, option
 from ..methods.cosine import unit
 from .attention import attend
 from .base import TrainedSystem
@@ -59,8 +59,7 @@ class Lwof(TrainedSystem):
     dropout: float = option(0.0, "share of a feature's numbers set to zero in training")
 
     def __post_init__(self) -> None:
-        if self.shots < 1 or not 0 <= self.dropout < 1:
-            raise ValueError(f"shots must be at least 1 and dropout in [0, 1); got {self.shots} and {self.dropout}")
+        check_options(self, at_least={1: ("shots",)}, below_one=("dropout",))
 
     def train_part(self, features: TrainingFeatures, run: TrainingRun) -> dict[str, Tensor]:
         rows, generator, width = features.base.rows, run.generator("start"), features.width

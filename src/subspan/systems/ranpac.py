@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..methods import BaseSession, register
-from ..methods.base import option
+from ..methods.base import check_options, option
 from .base_samples import noise, root_of
 from .gaussian import GaussianSystem
 
@@ -47,10 +47,7 @@ class Ranpac(GaussianSystem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.width < 1:
-            raise ValueError(f"width must be at least 1; got {self.width}")
-        if not self.ridge > 0 or self.beta < 0:
-            raise ValueError(f"ridge must be positive and beta not negative; got {self.ridge} and {self.beta}")
+        check_options(self, at_least={1: ("width",)}, positive=("ridge",), not_negative=("beta",))
 
     def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
         count, (_, covariance) = len(base.rows), self.base_statistics(base)

@@ -67,7 +67,7 @@ class SemanticDistillation(SessionTrainedSystem):
     def __post_init__(self) -> None:
         check_options(
             self,
-            at_least_one=("superclasses", "width", "hidden"),
+            at_least={1: ("superclasses", "width", "hidden")},
             positive=("scale", "temperature"),
             not_negative=("keep", "steps", "rate"),
         )

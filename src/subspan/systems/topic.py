@@ -86,7 +86,7 @@ class Topic(NetworkSystem[GasOfBase]):
     def __post_init__(self) -> None:
         check_options(
             self,
-            at_least_one=("nodes", "gas_passes"),
+            at_least={1: ("nodes", "gas_passes")},
             not_negative=(
                 *("anchor", "attract", "repel", "margin", "gas_age"),
                 *("epochs", "rate", "network_rate", "weight_decay"),

@@ -46,7 +46,7 @@ class Training:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        check_options(self, at_least_one=("steps", "batch", "draws"))
+        check_options(self, at_least={1: ("steps", "batch", "draws")})
         if not 0 < self.signal <= 1:
             raise ValueError(f"signal must lie in (0, 1]; got {self.signal}")
         if len(self.rates) != len(self.rate_cuts) + 1:

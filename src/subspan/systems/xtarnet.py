@@ -103,7 +103,7 @@ class XtarNet(NetworkSystem[MetaTrained]):
     branches: Literal["both", "frozen"] = option("both", "merge both stages; frozen: without MetaCNN, on features f")
 
     def __post_init__(self) -> None:
-        check_options(self, at_least_one=("shots", "ways", "queries"))
+        check_options(self, at_least={1: ("shots", "ways", "queries")})
         if self.queries % self.ways:
             raise ValueError(f"queries must be a multiple of the {self.ways} ways; got {self.queries}")
 

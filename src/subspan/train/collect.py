@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from subspan.data import ImageSet, Split
 from subspan.train.extract import Extractor, FloatArray
 from subspan.train.seeds import derive_seed
+from subspan.values import check_options
 
 IntArray = NDArray[np.int64]
 
@@ -40,10 +41,7 @@ class Contents:
     covariance: bool | None = None  # of the base training features; None: where it takes at most 1 MB in the file
 
     def __post_init__(self) -> None:
-        for what, least in (("support_images", 1), ("copies", 1), ("novel_test", 0), ("base_test", 0)):
-            value = getattr(self, what)
-            if value is not None and value < least:
-                raise ValueError(f"{what} must be at least {least}, got {value}")
+        check_options(self, at_least={1: ("support_images", "copies"), 0: ("novel_test", "base_test")}, got=", got")
 
 
 @dataclass(frozen=True, eq=False)

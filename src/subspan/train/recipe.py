@@ -16,6 +16,7 @@ from subspan.backbones.staged import with_stage_before
 from subspan.train.mutual import MutualMembers
 from subspan.train.seeds import derive_seed
 from subspan.train.turns import TURNS, TurnNetwork
+from subspan.values import check_options
 
 # Mean and standard deviation per channel that the released code divides by, in units of 255.
 MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
@@ -118,47 +119,31 @@ class Recipe:
     )
 
     def __post_init__(self) -> None:
-        for what, least in (
-            ("epochs", 1),
-            ("batch_size", 1),
-            ("crop_size", 1),
-            ("early_size", 0),
-            ("padding", 0),
-            ("drop_ramp", 1),
-            ("members", 1),
-            ("kept_features", 0),
-        ):
-            if getattr(self, what) < least:
-                raise ValueError(f"{what} must be at least {least}, got {getattr(self, what)}")
+        check_options(
+            self,
+            at_least={
+                1: ("epochs", "batch_size", "crop_size", "drop_ramp", "members"),
+                0: ("early_size", "padding", "kept_features"),
+            },
+            shares=(
+                *("resized_share", "rotation_share", "cutmix", "feature_mix", "label_smoothing", "drop_rate"),
+                *("early_share", "average_decay", "average_start", "jitter", "mutual"),
+            ),
+            below_one=("momentum",),
+            got=", got",
+        )
         for what in ("width", "learning_rate", "head_scale", "cut_factor"):
             if not 0 < getattr(self, what) < math.inf:
                 raise ValueError(f"{what} must be a positive number, got {getattr(self, what)}")
         for what in ("weight_decay", "warmup_epochs", "stage_weight", "turn_loss"):
             if not 0 <= getattr(self, what) < math.inf:
                 raise ValueError(f"{what} must be 0 or a positive number, got {getattr(self, what)}")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum must lie in [0, 1), got {self.momentum}")
         for what in ("mean", "std"):
             values = getattr(self, what)
             if len(values) != 3 or not all(map(math.isfinite, values)):
                 raise ValueError(f"{what} must be three numbers, one for each channel, got {values}")
         if min(self.std) <= 0:
             raise ValueError(f"std must be three positive numbers, got {self.std}")
-        for what in (
-            "resized_share",
-            "rotation_share",
-            "cutmix",
-            "feature_mix",
-            "label_smoothing",
-            "drop_rate",
-            "early_share",
-            "average_decay",
-            "average_start",
-            "jitter",
-            "mutual",
-        ):
-            if not 0 <= getattr(self, what) <= 1:
-                raise ValueError(f"{what} must lie in [0, 1], got {getattr(self, what)}")
         if self.stem != "standard" and not self.backbone.endswith("-he"):
             raise ValueError(f"stem '{self.stem}' is one of resnet18-he; {self.backbone} has a stem of its own")
         if 0 < self.early_size < 16:
