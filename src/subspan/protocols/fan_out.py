@@ -11,12 +11,12 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
-from ..values import check_options
+from ..values import check_options, option
 from .inputs import ProtocolError
 
 Item = TypeVar("Item")
@@ -31,12 +31,9 @@ POLL_SECONDS = 0.2
 class Placement:
     """Where work runs."""
 
-    device: str = field(default="cpu", metadata={"help": "cpu or cuda"})
-    workers: int | None = field(default=None, metadata={"help": "processes; default one per core, one on a GPU"})
-    ray: bool = field(
-        default=False,
-        metadata={"help": "fan out over a Ray cluster (RAY_ADDRESS, else the one running here, else a new one)"},
-    )
+    device: str = option("cpu", "cpu or cuda")
+    workers: int | None = option(None, "processes; default one per core, one on a GPU")
+    ray: bool = option(False, "fan out over a Ray cluster (RAY_ADDRESS, else the one running here, else a new one)")
 
     def __post_init__(self) -> None:
         cuda = self.device.startswith("cuda")

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..features import FeatureSet
 from ..methods import BaseSession, Head, Memory, Method, Session, Update, spec_of
 from ..methods.base import State, class_means
 from ..metrics import confusion_counts
-from ..values import check_options
+from ..values import check_options, option
 from .inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
 from .results import MethodResult, WeightSpace
 
@@ -24,11 +24,11 @@ from .results import MethodResult, WeightSpace
 class MultiSession:
     """How the sessions of a feature file are drawn. Novel classes come in file order, ``ways`` at a time."""
 
-    ways: int = field(default=5, metadata={"help": "novel classes per session"})
-    shots: int = field(default=5, metadata={"help": "support images per novel class"})
-    draws: int = field(default=5, metadata={"help": "random support draws; 0 takes the first images in file order"})
-    seed: int = field(default=0, metadata={"help": "seed of the draws and of the rows' start"})
-    dtype: Literal["float32", "float64"] = field(default="float32", metadata={"help": "arithmetic"})
+    ways: int = option(5, "novel classes per session")
+    shots: int = option(5, "support images per novel class")
+    draws: int = option(5, "random support draws; 0 takes the first images in file order")
+    seed: int = option(0, "seed of the draws and of the rows' start")
+    dtype: Literal["float32", "float64"] = option("float32", "arithmetic")
 
     def __post_init__(self) -> None:
         check_options(self, at_least={1: ("ways", "shots"), 0: ("draws", "seed")}, error=ProtocolError)

@@ -6,7 +6,7 @@ about base and novel images alike. Episodes are solved many at once.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch import Tensor
 from ..features import FeatureSet
 from ..methods import BaseSession, Head, Method, Session, Update, spec_of
 from ..methods.base import class_means
-from ..values import check_options
+from ..values import check_options, option
 from .episodes import Episodes, draw_episodes
 from .inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
 from .results import EpisodeResult
@@ -30,13 +30,13 @@ BATCH_ON_GPU = 2000  # of 5 ways x 5 shots x 5 copies and 69 classes: some GB
 class SingleSession:
     """How episodes are drawn from a feature file."""
 
-    ways: int = field(default=5, metadata={"help": "novel classes of an episode"})
-    shots: int = field(default=5, metadata={"help": "support images per novel class"})
-    base_queries: int = field(default=25, metadata={"help": "base test images of an episode"})
-    novel_queries: int = field(default=25, metadata={"help": "novel test images of an episode, as many of each class"})
-    count: int = field(default=2000, metadata={"help": "how many episodes"})
-    seed: int = field(default=0, metadata={"help": "seed of the episodes and of the rows' start"})
-    dtype: Literal["float32", "float64"] = field(default="float32", metadata={"help": "arithmetic"})
+    ways: int = option(5, "novel classes of an episode")
+    shots: int = option(5, "support images per novel class")
+    base_queries: int = option(25, "base test images of an episode")
+    novel_queries: int = option(25, "novel test images of an episode, as many of each class")
+    count: int = option(2000, "how many episodes")
+    seed: int = option(0, "seed of the episodes and of the rows' start")
+    dtype: Literal["float32", "float64"] = option("float32", "arithmetic")
 
     def __post_init__(self) -> None:
         counts = ("ways", "shots", "base_queries", "novel_queries", "count")

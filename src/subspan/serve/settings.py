@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import PIL.Image
 
-from subspan.methods.base import option
+from subspan.values import option
 
 
 @dataclass(frozen=True)

@@ -9,34 +9,30 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ..backbones.checkpoint import read_tensors, write_tensors
-from ..methods.base import check_options
+from ..methods.base import check_options, option
 from ..train.seeds import derive_seed
 
 Tell = Callable[[str, int, int, float], object]  # stage, steps done, steps in all, loss
 TELL_EVERY = 10  # steps: asking for the loss makes a GPU wait
 
 
-def _option(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
-
-
 @dataclass(frozen=True)
 class Training:
     """How a system's part is trained; every system has its published values."""
 
-    steps: int = _option(1000, "steps of the training of a system's part")
-    batch: int = _option(8, "episodes, or examples, in a step")
-    rates: tuple[float, ...] = _option((1e-3,), "learning rates, one after the other")
-    rate_cuts: tuple[float, ...] = _option((), "shares of the steps after which the next rate holds")
-    draws: int = _option(500, "examples drawn for every base class where there are no real ones")
-    signal: float = _option(1.0, "share that these keep of the class means' distance from their common mean")
-    learn_from: Literal["training", "validation"] = _option(
+    steps: int = option(1000, "steps of the training of a system's part")
+    batch: int = option(8, "episodes, or examples, in a step")
+    rates: tuple[float, ...] = option((1e-3,), "learning rates, one after the other")
+    rate_cuts: tuple[float, ...] = option((), "shares of the steps after which the next rate holds")
+    draws: int = option(500, "examples drawn for every base class where there are no real ones")
+    signal: float = option(1.0, "share that these keep of the class means' distance from their common mean")
+    learn_from: Literal["training", "validation"] = option(
         "training", "base images whose real features it learns from; the network never saw those of validation"
     )
     seed: int = 0

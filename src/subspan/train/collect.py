@@ -1,7 +1,7 @@
 """Which images of a split become features, and in what form: the contents of a feature file."""
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from subspan.data import ImageSet, Split
 from subspan.train.extract import Extractor, FloatArray
 from subspan.train.seeds import derive_seed
-from subspan.values import check_options
+from subspan.values import check_options, option
 
 IntArray = NDArray[np.int64]
 
@@ -17,10 +17,6 @@ IntArray = NDArray[np.int64]
 _SUPPORT_IMAGES, _NOVEL_TEST, _BASE_TEST = 10, 25, 1000
 _EPISODE_SUPPORT_IMAGES = 60
 _COVARIANCE_BYTES = 1 << 20  # of one triangle in float16: up to 1023 features
-
-
-def _option(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
 
 
 @dataclass(frozen=True)
@@ -32,12 +28,12 @@ class Contents:
     draw from it) 60 support images a class and all test images.
     """
 
-    support_images: int | None = _option(None, "support images per novel class")
-    copies: int = _option(5, "augmented copies of each support image")
-    novel_test: int | None = _option(None, "test images per novel class; 0: all")
-    base_test: int | None = _option(None, "base test images in all; 0: all")
-    novel: Literal["novel", "development"] = _option("novel", "novel or development classes")
-    draw_seed: int = _option(0, "seed of copies, memory and base test images")
+    support_images: int | None = option(None, "support images per novel class")
+    copies: int = option(5, "augmented copies of each support image")
+    novel_test: int | None = option(None, "test images per novel class; 0: all")
+    base_test: int | None = option(None, "base test images in all; 0: all")
+    novel: Literal["novel", "development"] = option("novel", "novel or development classes")
+    draw_seed: int = option(0, "seed of copies, memory and base test images")
     covariance: bool | None = None  # of the base training features; None: where it takes at most 1 MB in the file
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -16,7 +16,7 @@ from subspan.backbones.staged import with_stage_before
 from subspan.train.mutual import MutualMembers
 from subspan.train.seeds import derive_seed
 from subspan.train.turns import TURNS, TurnNetwork
-from subspan.values import check_options
+from subspan.values import check_options, option
 
 # Mean and standard deviation per channel that the released code divides by, in units of 255.
 MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
@@ -24,10 +24,6 @@ STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 
 # Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
 _LATER = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual")
-
-
-def _option(default: Any, help_text: str) -> Any:
-    return field(default=default, metadata={"help": help_text})
 
 
 @dataclass(frozen=True)
@@ -42,79 +38,79 @@ class Recipe:
 
     name: str = "paper"
 
-    backbone: str = _option("resnet18-tian", "resnet12-tian, resnet18-tian or resnet18-he")
-    width: float = _option(1.0, "factor on the number of channels")
-    stem: Literal["standard", "small"] = _option(
+    backbone: str = option("resnet18-tian", "resnet12-tian, resnet18-tian or resnet18-he")
+    width: float = option(1.0, "factor on the number of channels")
+    stem: Literal["standard", "small"] = option(
         "standard", "first layers of resnet18-he: a 7x7 kernel of stride 2 and a pool, or small: a 3x3 kernel"
     )
-    norm: Literal["batch", "group", "none"] = _option("batch", "normalisation inside the network")
-    se: bool = _option(False, "squeeze-and-excitation in every block")
-    dropblock: Literal["paper", "full", "none"] = _option(
+    norm: Literal["batch", "group", "none"] = option("batch", "normalisation inside the network")
+    se: bool = option(False, "squeeze-and-excitation in every block")
+    dropblock: Literal["paper", "full", "none"] = option(
         "paper", "blocks of size 1 (paper), 5 (full) or none; Tian only"
     )
-    drop_rate: float = _option(0.1, "rate of dropout and DropBlock")
-    drop_ramp: int = _option(40_000, "training steps over which DropBlock's rate grows to drop_rate")
-    head: Literal["linear", "cosine", "euclidean"] = _option(
+    drop_rate: float = option(0.1, "rate of dropout and DropBlock")
+    drop_ramp: int = option(40_000, "training steps over which DropBlock's rate grows to drop_rate")
+    head: Literal["linear", "cosine", "euclidean"] = option(
         "linear", "inner products, cosines or squared distances to one row per class"
     )
-    head_bias: bool = _option(False, "bias of a linear head")
-    head_scale: float = _option(16.0, "scale of a cosine head")
-    learn_scale: bool = _option(False, "learn the scale of a cosine head")
-    members: int = _option(1, "networks with seeds of their own, trained at once and joined into one")
-    mutual: float = _option(
+    head_bias: bool = option(False, "bias of a linear head")
+    head_scale: float = option(16.0, "scale of a cosine head")
+    learn_scale: bool = option(False, "learn the scale of a cosine head")
+    members: int = option(1, "networks with seeds of their own, trained at once and joined into one")
+    mutual: float = option(
         0.0, "share of a member's target that is what the other members answer to the same images; 0: it learns alone"
     )
-    kept_features: int = _option(640, "features kept of all members together, the principal ones; 0: all")
-    stage_weight: float = _option(
+    kept_features: int = option(640, "features kept of all members together, the principal ones; 0: all")
+    stage_weight: float = option(
         0.0,
         "weight of the features of the last stage but one beside the last ones, for methods with class means as base "
         "rows; cosine heads only; 0: none",
     )
 
-    epochs: int = _option(100, "passes over the training images; the last incomplete batch of a pass is left out")
-    batch_size: int = _option(64, "images per step, over all processes")
-    learning_rate: float = _option(0.05, "rate of SGD before the schedule")
-    momentum: float = _option(0.9, "momentum of SGD")
-    weight_decay: float = _option(5e-4, "weight decay of SGD")
-    decay_on: Literal["all", "weights"] = _option("all", "decay every parameter, or only those of two and more axes")
-    schedule: Literal["cuts", "cosine"] = _option(
+    epochs: int = option(100, "passes over the training images; the last incomplete batch of a pass is left out")
+    batch_size: int = option(64, "images per step, over all processes")
+    learning_rate: float = option(0.05, "rate of SGD before the schedule")
+    momentum: float = option(0.9, "momentum of SGD")
+    weight_decay: float = option(5e-4, "weight decay of SGD")
+    decay_on: Literal["all", "weights"] = option("all", "decay every parameter, or only those of two and more axes")
+    schedule: Literal["cuts", "cosine"] = option(
         "cuts", "multiply at the cuts, or half a cosine down to zero, step by step"
     )
-    cuts: tuple[int, ...] = _option((60, 80), "epochs at which the rate is multiplied by cut_factor")
-    cut_factor: float = _option(0.1, "factor at each cut")
-    warmup_epochs: float = _option(0.0, "epochs of linear growth of the rate at the start")
+    cuts: tuple[int, ...] = option((60, 80), "epochs at which the rate is multiplied by cut_factor")
+    cut_factor: float = option(0.1, "factor at each cut")
+    warmup_epochs: float = option(0.0, "epochs of linear growth of the rate at the start")
 
-    crop_size: int = _option(84, "pixels on a side that the network sees in training")
-    early_size: int = _option(0, "pixels on a side of what it sees in the first epochs, scaled down; 0: crop_size")
-    early_share: float = _option(2 / 3, "share of the epochs that are at early_size, where there is one")
-    padding: int = _option(8, "black border around an image before the random crop")
-    flip: bool = _option(True, "mirror half of the images")
-    jitter: float = _option(0.4, "range of brightness, contrast and saturation factors, in random order per image")
-    resized_share: float = _option(0.0, "share of images cropped by area and resized instead of padded")
-    resized_min: float = _option(0.35, "smallest area of such a crop")
-    resized_max: float = _option(1.0, "largest area of such a crop")
-    rotation_share: float = _option(
+    crop_size: int = option(84, "pixels on a side that the network sees in training")
+    early_size: int = option(0, "pixels on a side of what it sees in the first epochs, scaled down; 0: crop_size")
+    early_share: float = option(2 / 3, "share of the epochs that are at early_size, where there is one")
+    padding: int = option(8, "black border around an image before the random crop")
+    flip: bool = option(True, "mirror half of the images")
+    jitter: float = option(0.4, "range of brightness, contrast and saturation factors, in random order per image")
+    resized_share: float = option(0.0, "share of images cropped by area and resized instead of padded")
+    resized_min: float = option(0.35, "smallest area of such a crop")
+    resized_max: float = option(1.0, "largest area of such a crop")
+    rotation_share: float = option(
         0.0, "share of images turned by 90, 180 or 270 degrees; each turn is a class of its own unless turn_loss is set"
     )
-    cutmix: float = _option(0.0, "share of batches in which a box of each image comes from another image")
-    feature_mix: float = _option(
+    cutmix: float = option(0.0, "share of batches in which a box of each image comes from another image")
+    feature_mix: float = option(
         0.0, "share of batches whose maps are blended with another image's after a random stage; not those of cutmix"
     )
-    mean: tuple[float, ...] = _option(MEAN, "mean of each channel, subtracted")
-    std: tuple[float, ...] = _option(STD, "standard deviation of each channel, divided by")
+    mean: tuple[float, ...] = option(MEAN, "mean of each channel, subtracted")
+    std: tuple[float, ...] = option(STD, "standard deviation of each channel, divided by")
 
-    margin: float = _option(
+    margin: float = option(
         0.0, "taken from the cosine of the true class in training; below 0 it loosens the classes; cosine heads only"
     )
-    label_smoothing: float = _option(0.0, "share of the target spread over all classes")
-    turn_loss: float = _option(
+    label_smoothing: float = option(0.0, "share of the target spread over all classes")
+    turn_loss: float = option(
         0.0, "above 0 turned images keep their class, and telling the turn is a second loss of this weight"
     )
-    average_decay: float = _option(
+    average_decay: float = option(
         0.0, "decay per step of an average of weights that replaces the last weights; 0: none"
     )
-    average_start: float = _option(0.5, "share of the training after which that average begins")
-    precision: Literal["auto", "bf16", "fp32"] = _option(
+    average_start: float = option(0.5, "share of the training after which that average begins")
+    precision: Literal["auto", "bf16", "fp32"] = option(
         "auto", "arithmetic of the network; auto: bf16 on a GPU, else fp32"
     )
 
