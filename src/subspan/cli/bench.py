@@ -131,7 +131,7 @@ def bench(
     seconds = time.perf_counter() - began
     for note in dict.fromkeys(note for result in results for note in result.notes):
         console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
-    Console(width=max(120, Console().width)).print(to_console(results_table(results, _title(files, setup, splits))))
+    Console(width=max(120, Console().width)).print(to_console(results_table(results, _title(files, setup))))
     if json_path is not None:
         with replacing(json_path) as file:
             file.write_text(json.dumps(to_json(results), indent=1) + "\n", "utf-8")
@@ -200,7 +200,7 @@ def _table_order(name: str) -> tuple[int, str]:
     return (order.index(name) if name in order else len(order), name)
 
 
-def _title(files: Sequence[Path] | None, protocol: MultiSession, splits: Sequence) -> str:
+def _title(files: Sequence[Path] | None, protocol: MultiSession) -> str:
     what = ", ".join(path.name for path in files) if files else "bundled miniImageNet features"
     draws = f"{protocol.draws} support draws" if protocol.draws else "first images in file order"
     return f"Multi-session, {what}: {protocol.ways} ways, {protocol.shots} shots, {draws}; accuracy in percent"

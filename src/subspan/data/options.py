@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from subspan.data.decode import Fit
 
+PARTS = ("train", "val", "test")  # into which a data set of few-shot learning is usually divided
+
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -13,6 +15,6 @@ class ReadOptions:
 
     size: int | None = 84  # side of the square images; None: as stored, all must agree
     fit: Fit = "crop"  # how images of another shape are fitted: see decode.py
-    parts: tuple[str, ...] | None = None  # only these of 'train', 'val' and 'test', where the data is so divided
+    parts: tuple[str, ...] | None = None  # only these of PARTS, where the data is so divided
     workers: int | None = None  # threads; None: one per core
     progress: bool = True

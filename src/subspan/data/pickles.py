@@ -19,7 +19,7 @@ from subspan.data.arrays import Block, as_pixels, image_set_of_blocks, numbered_
 from subspan.data.errors import DataError
 from subspan.data.fields import as_dictionary, as_labels, as_names, text
 from subspan.data.imageset import ImageSet
-from subspan.data.options import ReadOptions
+from subspan.data.options import PARTS, ReadOptions
 from subspan.data.safe_pickle import load_dictionary
 
 TAKES = "all.pickle, miniImageNet_category_split_*.pickle, mini-imagenet-cache-*.pkl, or one such file"
@@ -28,7 +28,6 @@ SUFFIXES = (".pickle", ".pkl")
 NAME = re.compile(
     r".*(?:split|cache|imagenet|cifar).*?[-_](train(?:_phase_(?:train|val|test))?|val|test)", re.IGNORECASE
 )
-USUAL_PARTS = ("train", "val", "test")
 
 
 def recognise(path: Path) -> bool:
@@ -40,10 +39,10 @@ def read(path: Path, options: ReadOptions) -> ImageSet:
     """The images of the pickle, or of all pickles of the folder."""
     files = _files(path)
     if len(files) > 1 or options.parts is not None:
-        wanted = options.parts or USUAL_PARTS
+        wanted = options.parts or PARTS
         files = [file for file in files if _part(file) in wanted]
     if not files:
-        raise DataError(f"{path} holds no pickle of parts {', '.join(options.parts or USUAL_PARTS)}")
+        raise DataError(f"{path} holds no pickle of parts {', '.join(options.parts or PARTS)}")
     return image_set_of_blocks([_block(file) for file in files], path, options)
 
 

@@ -11,10 +11,9 @@ from subspan.data import folders, zips
 from subspan.data.classfiles import ClassFile, ImageFile, image_set_of
 from subspan.data.errors import DataError
 from subspan.data.imageset import ImageSet
-from subspan.data.options import ReadOptions
+from subspan.data.options import PARTS, ReadOptions
 
 TAKES = "train.csv, val.csv and test.csv (filename,label) beside a flat folder, class folders or zips of images"
-PARTS = ("train", "val", "test")
 COLUMNS = {"filename", "label"}
 ENCODING = "utf-8-sig"  # spreadsheets begin a CSV with a byte order mark
 

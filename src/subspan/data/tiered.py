@@ -21,11 +21,10 @@ from subspan.data.decode import decode_all
 from subspan.data.errors import DataError
 from subspan.data.fields import as_labels, as_names, raw_bytes
 from subspan.data.imageset import ImageSet, UInt8Array
-from subspan.data.options import ReadOptions
+from subspan.data.options import PARTS, ReadOptions
 from subspan.data.safe_pickle import load_dictionary, load_pickle
 
 TAKES = "tieredImageNet: <train|val|test>_images_png.pkl or _images.npz, each with _labels.pkl"
-PARTS = ("train", "val", "test")
 FORMS = ("_images_png.pkl", "_images.npz")
 
 

@@ -10,7 +10,8 @@ from typing import ClassVar
 from subspan.data.errors import DataError
 from subspan.data.imageset import ImageSet
 from subspan.data.lists import find_beside, find_list, read_json
-from subspan.data.ravi import PARTS, read_csv
+from subspan.data.options import PARTS
+from subspan.data.ravi import read_csv
 from subspan.data.splits.drawing import divided, joined
 from subspan.data.splits.split import Split
 
@@ -18,6 +19,8 @@ from subspan.data.splits.split import Split
 @dataclass(frozen=True)
 class ClassLists:
     """What both single-session splits share: base images with held-out queries, pools and tests of other classes."""
+
+    kind: ClassVar[str]
 
     seed: int = 0
     train: int | None = None  # images per base class; None: all that are not held out
@@ -27,9 +30,13 @@ class ClassLists:
     novel_test: int = 100  # images per novel or development class that serve as queries
     lists: Path | str | None = None  # None: found beside the images
 
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+        return self.kind if self.seed == 0 else f"{self.kind}:{self.seed}"
+
     def _split(
         self,
-        name: str,
         images: ImageSet,
         base: Sequence[int],
         extra: Sequence[int],
@@ -43,7 +50,7 @@ class ClassLists:
         options = asdict(self)
         del options["lists"]  # where the lists lie is no part of what they say
         return Split(
-            name=name,
+            name=self.name,
             options=options,
             base_classes=tuple(base),
             sessions=(),
@@ -73,16 +80,11 @@ class RaviClasses(ClassLists):
 
     kind: ClassVar[str] = "ravi"
 
-    @property
-    def name(self) -> str:
-        """As on the command line."""
-        return self.kind if self.seed == 0 else f"{self.kind}:{self.seed}"
-
     def make(self, images: ImageSet) -> Split:
         """The split of these images."""
         keys = self._keys(images)
         train, val, test = ([images.class_index(key) for key in keys[part]] for part in PARTS)
-        return self._split(self.name, images, train, [], val, test)
+        return self._split(images, train, [], val, test)
 
     def _keys(self, images: ImageSet) -> dict[str, list[str]]:
         path = self._path(images)
@@ -117,11 +119,6 @@ class TieredClasses(ClassLists):
 
     kind: ClassVar[str] = "tiered"
 
-    @property
-    def name(self) -> str:
-        """As on the command line."""
-        return self.kind if self.seed == 0 else f"{self.kind}:{self.seed}"
-
     def make(self, images: ImageSet) -> Split:
         """The split of these images; classes are found by wnid, or where the images have none by their words."""
         path = find_list(images, self.lists, ("classes.json",), "split 'tiered'")
@@ -132,7 +129,7 @@ class TieredClasses(ClassLists):
                 chosen[row["train_part"] or row["split"]].append(_class_of_row(images, row))
         except (KeyError, TypeError) as error:
             raise DataError(f"{path} must list classes with wnid, words, split and train_part: {error!r}") from error
-        return self._split(self.name, images, chosen["a"], chosen["b"], chosen["val"], chosen["test"])
+        return self._split(images, chosen["a"], chosen["b"], chosen["val"], chosen["test"])
 
 
 def classes_of_parts(images: ImageSet) -> dict[str, list[str]]:
