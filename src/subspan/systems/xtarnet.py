@@ -15,7 +15,8 @@ from ..backbones.cut import Tail
 from ..methods import BaseSession, Head, Session, Update, register
 from ..methods.base import State, check_options, class_means, option
 from ..methods.cosine import unit
-from ..train.maps import CHUNK, SplitMaps
+from ..train.evaluate import CHUNK
+from ..train.maps import SplitMaps
 from .heads import euclidean_scores
 from .meta_training import EpisodeShape, FakeEpisodes, Parameters, meta_train
 from .network import NetworkSystem, in_state, tail_in

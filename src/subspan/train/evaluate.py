@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from subspan.backbones import Network
 
-_BATCH = 500
+CHUNK = 500  # images at once
 
 
 @contextmanager
@@ -31,12 +31,10 @@ def normalised(pixels: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) 
     return ((pixels.to(torch.float32) * (1 / 255) - means) / stds).permute(0, 3, 1, 2)
 
 
-def batches(
-    images: NDArray[np.uint8] | Tensor, rows: NDArray[np.int64], device: torch.device, size: int = _BATCH
-) -> Iterator[Tensor]:
-    """uint8 images[rows] on the device, ``size`` at a time."""
-    for start in range(0, len(rows), size):
-        chosen = rows[start : start + size]
+def batches(images: NDArray[np.uint8] | Tensor, rows: NDArray[np.int64], device: torch.device) -> Iterator[Tensor]:
+    """uint8 images[rows] on the device, ``CHUNK`` at a time."""
+    for start in range(0, len(rows), CHUNK):
+        chosen = rows[start : start + CHUNK]
         if isinstance(images, Tensor):
             yield images[torch.from_numpy(chosen).to(images.device)].to(device)
         else:

@@ -20,13 +20,12 @@ from torch import Tensor
 from subspan.backbones import CosineHead, Network
 from subspan.backbones.checkpoint import module_digest, read_tensors, write_tensors
 from subspan.train.augment import Augment
-from subspan.train.evaluate import batches, evaluation_mode, normalised
+from subspan.train.evaluate import CHUNK, batches, evaluation_mode, normalised
 from subspan.train.recipe import Recipe
 
 FloatArray = NDArray[np.float32]
 Precision = Literal["fp32", "bf16"]
 
-_BATCH = 500
 _VERSION = 1  # of the way features are computed: raise it when that changes
 
 
@@ -117,7 +116,7 @@ class Extractor:
         for copy in range(count):
             show, start = self._show_copy(copy, seed), 0
             parts: list[Tensor] = []
-            for pixels in batches(self._images, rows, self._device, _BATCH):
+            for pixels in batches(self._images, rows, self._device):
                 parts.append(show(pixels, torch.from_numpy(rows[start : start + len(pixels)]).to(self._device)))
                 start += len(pixels)
             every.append(torch.cat(parts))
@@ -149,7 +148,7 @@ class Extractor:
             torch.autocast(self._device.type, torch.bfloat16, enabled=self._viewing.precision == "bf16"),
         ):
             start = 0
-            for pixels in batches(self._images, rows, self._device, _BATCH):
+            for pixels in batches(self._images, rows, self._device):
                 chosen = torch.from_numpy(rows[start : start + len(pixels)]).to(self._device)
                 inputs = show(pixels, chosen)
                 features = self._network.features(inputs).float()
@@ -190,6 +189,6 @@ def weights_digest(network: Network) -> str:
 def pixels_digest(images: NDArray[np.uint8], rows: NDArray[np.int64]) -> str:
     """sha256 over images[rows] in order."""
     sha = hashlib.sha256(repr((images.shape[1:], len(rows))).encode())
-    for start in range(0, len(rows), _BATCH):
-        sha.update(np.ascontiguousarray(images[rows[start : start + _BATCH]]).data)
+    for start in range(0, len(rows), CHUNK):
+        sha.update(np.ascontiguousarray(images[rows[start : start + CHUNK]]).data)
     return sha.hexdigest()

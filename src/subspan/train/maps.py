@@ -18,14 +18,13 @@ from subspan.backbones.cut import Tail, Where, cut
 from subspan.data import ImageSet, Split
 from subspan.features import FeatureSet
 from subspan.train.collect import Chosen, Contents, choose
-from subspan.train.evaluate import batches, evaluation_mode, normalised
+from subspan.train.evaluate import CHUNK, batches, evaluation_mode, normalised
 from subspan.train.extract import Extractor
 from subspan.train.recipe import Recipe
 from subspan.train.run import RunSettings
+from subspan.train.source import fits_on_device
 
-CHUNK = 500  # images at once
 _COPIES_CHUNK = 100  # images whose copies are shown at once
-_SHARE_OF_FREE_MEMORY = 0.5  # of the device: training needs the rest
 EXACT = 1 << 24  # positions below this are whole in float32
 
 
@@ -118,12 +117,12 @@ def _shown(
 ) -> Iterator[Tensor]:
     """Network inputs (n, 3, h, w), some at a time: plain images, copies of the support, training images."""
     support = chosen.novel_support.reshape(-1)
-    for pixels in batches(images.images, plain, device, CHUNK):
+    for pixels in batches(images.images, plain, device):
         yield normalised(pixels, recipe.mean, recipe.std)
     for start in range(0, len(support), _COPIES_CHUNK):
         rows = support[start : start + _COPIES_CHUNK]
         yield extractor.shown_copies(rows, copies, chosen.copies_seed).flatten(0, 1)
-    for pixels in batches(images.images, train, device, CHUNK):
+    for pixels in batches(images.images, train, device):
         yield normalised(pixels, recipe.mean, recipe.std)
 
 
@@ -154,11 +153,7 @@ def _computed(
 def _room(part: Tensor, total: int, device: torch.device) -> Tensor:
     """Memory for all maps: on the device where they fit, else on the host."""
     dtype = torch.float16 if device.type == "cuda" else torch.float32
-    place = device
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        if part[0].numel() * total * 2 > _SHARE_OF_FREE_MEMORY * free:
-            place = torch.device("cpu")
+    place = device if fits_on_device(part[0].numel() * total * dtype.itemsize, device) else torch.device("cpu")
     return torch.empty((total, *part.shape[1:]), dtype=dtype, device=place, memory_format=torch.channels_last)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 Residence = Literal["auto", "device", "host"]
 
 _SLOTS = 3  # batches in flight between host and device
-_SHARE_OF_FREE_MEMORY = 0.5  # images may take this much; activations need the rest
+_SHARE_OF_FREE_MEMORY = 0.5  # data may take this much; training needs the rest
 
 
 class Source(Protocol):
@@ -75,18 +75,18 @@ class StreamedImages:
                 yield
 
 
-def fits_on_device(images: NDArray[np.uint8], device: torch.device) -> bool:
-    """Whether the images may stay on the device for the whole run."""
+def fits_on_device(size: int, device: torch.device) -> bool:
+    """Whether images, or maps, of so many bytes may stay on the device for the whole run."""
     if device.type != "cuda":
         return True
     free, _ = torch.cuda.mem_get_info(device)
-    return images.nbytes <= _SHARE_OF_FREE_MEMORY * free
+    return size <= _SHARE_OF_FREE_MEMORY * free
 
 
 def place_images(images: NDArray[np.uint8], residence: Residence, device: torch.device) -> Tensor | None:
     """The images as a tensor on the device, or None where they shall be streamed."""
     if residence not in ("auto", "device", "host"):
         raise ValueError(f"images must reside on 'auto', 'device' or 'host', got {residence!r}")
-    if residence == "host" or (residence == "auto" and not fits_on_device(images, device)):
+    if residence == "host" or (residence == "auto" and not fits_on_device(images.nbytes, device)):
         return None
     return torch.from_numpy(np.ascontiguousarray(images)).to(device)
