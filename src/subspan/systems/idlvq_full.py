@@ -13,7 +13,7 @@ from ..methods.cosine import unit
 from ..train.maps import SplitMaps
 from .heads import euclidean_scores
 from .idlvq import quantisation_loss, spread_within
-from .network import NetworkSystem, in_state, of_problem, stacked, tail_in
+from .network import NetworkSystem, in_state, learn_apart, of_problem, tail_in
 from .session_training import descend
 from .training_run import Training, TrainingRun
 
@@ -115,20 +115,15 @@ class Idlvq(NetworkSystem[QuantisedBase]):
         return self.prepared.references
 
     def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        first, count, tell = head.learning[0], len(head.rows), self.prepared.run.tell
-        rows, states, losses = [], [], []
-        for problem in range(count):
-            state = self.prepared.state if head.state is None else of_problem(head.state, problem)
+        known, first = self.prepared, head.learning[0]
+
+        def learn(problem: int, state: State) -> tuple[Tensor, State, Tensor]:
             positions, labels = session.support[problem, :, 0], session.labels[problem]
             learned = self._session(head.rows[problem, :first], state, positions, labels)
-            rows.append(learned.pop("references"))
-            losses.append(learned.pop("loss"))
-            states.append(learned)
-            if tell is not None:
-                stage = f"session of classes {first} to {head.learning[-1]}"
-                tell(stage, problem + 1, count, float(losses[-1]))
-        steps = torch.full((count,), self.epochs, device=head.rows.device)
-        return Update(torch.stack(rows), steps, torch.stack(losses), stacked(states))
+            references, loss = learned.pop("references"), learned.pop("loss")
+            return references, learned, loss
+
+        return learn_apart(head, known.state, learn, self.epochs, known.run.tell)
 
     def scores_in(self, base: BaseSession, rows: Tensor, queries: Tensor, state: State | None) -> Tensor:
         known, positions = self.prepared, queries[:, 0]

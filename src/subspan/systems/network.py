@@ -6,7 +6,7 @@ maps to the system where others get features; rows are as usual.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Literal, Self, TypeVar
 
@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from ..backbones.cut import Where
-from ..methods import BaseSession
+from ..methods import BaseSession, Head, Update
 from ..methods.base import State
 from ..train.maps import SplitMaps
 from .base import System
-from .training_run import Training, TrainingRun
+from .training_run import Tell, Training, TrainingRun
 
 Prepared = TypeVar("Prepared")
 TAIL = "tail."  # before the names of the tail's parameters in a state
@@ -71,6 +71,25 @@ class NetworkSystem(System, Generic[Prepared]):
     @abstractmethod
     def base_rows(self, base: BaseSession) -> Tensor:
         """The rows (C0, d) of session 0; those of the base given are of positions."""
+
+
+def learn_apart(
+    head: Head, start: State, learn: Callable[[int, State], tuple[Tensor, State, Tensor]], steps: int, tell: Tell | None
+) -> Update:
+    """Learn the problems of a session one after the other, all in as many steps.
+
+    ``learn`` takes the number of a problem and its state, for the first session ``start``, to rows (C, d), state and
+    last loss () after the session.
+    """
+    count, stage = len(head.rows), f"session of classes {head.learning[0]} to {head.learning[-1]}"
+    learned = []
+    for problem in range(count):
+        learned.append(learn(problem, start if head.state is None else of_problem(head.state, problem)))
+        if tell is not None:
+            tell(stage, problem + 1, count, float(learned[-1][2]))
+    rows, states, losses = zip(*learned, strict=True)
+    taken = torch.full((count,), steps, device=head.rows.device)
+    return Update(torch.stack(rows), taken, torch.stack(losses), stacked(states))
 
 
 def stacked(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

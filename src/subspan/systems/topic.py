@@ -14,7 +14,7 @@ from ..methods import BaseSession, Head, Session, Update, register
 from ..methods.base import State, check_options, class_means, option
 from ..methods.cosine import unit
 from ..train.maps import SplitMaps
-from .network import NetworkSystem, in_state, of_problem, stacked, tail_in
+from .network import NetworkSystem, in_state, learn_apart, of_problem, tail_in
 from .neural_gas import GasSettings, NeuralGas, describe, spread_start
 from .training_run import TrainingRun
 
@@ -123,21 +123,15 @@ class Topic(NetworkSystem[GasOfBase]):
         return self.prepared.rows
 
     def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        first, count = head.learning[0], len(head.rows)
-        rows, states, losses = [], [], []
-        for problem in range(count):
-            state = self.prepared.state if head.state is None else of_problem(head.state, problem)
-            arriving = session.support[problem, :, 0], session.labels[problem]
-            before = _Before(self.prepared.maps, state, *arriving, first, self._gas)
-            learned, loss = self._descend(before, head.rows[problem, :first], session.seeds[problem])
-            rows.append(torch.cat([head.rows[problem, :first], learned["rows"]]))
-            states.append(before.after(learned))
-            losses.append(loss)
-            if self.prepared.run.tell is not None:
-                stage = f"session of classes {first} to {head.learning[-1]}"
-                self.prepared.run.tell(stage, problem + 1, count, float(loss))
-        steps = torch.full((count,), self.epochs, device=head.rows.device)
-        return Update(torch.stack(rows), steps, torch.stack(losses), stacked(states))
+        known, first = self.prepared, head.learning[0]
+
+        def learn(problem: int, state: State) -> tuple[Tensor, State, Tensor]:
+            arriving, old = (session.support[problem, :, 0], session.labels[problem]), head.rows[problem, :first]
+            before = _Before(known.maps, state, *arriving, first, self._gas)
+            learned, loss = self._descend(before, old, session.seeds[problem])
+            return torch.cat([old, learned["rows"]]), before.after(learned), loss
+
+        return learn_apart(head, known.state, learn, self.epochs, known.run.tell)
 
     def scores_in(self, base: BaseSession, rows: Tensor, queries: Tensor, state: State | None) -> Tensor:
         maps, positions = self.prepared.maps, queries[:, 0]
