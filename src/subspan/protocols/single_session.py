@@ -5,7 +5,6 @@ about base and novel images alike. Episodes are solved many at once.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -74,7 +73,6 @@ class SingleSession:
         episodes: Episodes | None = None,
         device: str | torch.device = "cpu",
         batch: int | None = None,
-        on_batch: Callable[[int], object] | None = None,
     ) -> EpisodeResult:
         """Learn and score all episodes.
 
@@ -83,18 +81,13 @@ class SingleSession:
         embeddings : of all classes (C0 + C1, e), base first, for methods that need them.
         episodes : replay these instead of drawing; they must be of these features.
         batch : episodes solved at once; by default 64 on a CPU and 2000 on a GPU.
-        on_batch : called with the number of episodes of each batch that is done.
         """
         check_inputs(features, method, False, embeddings)
         episodes = self.draw(features) if episodes is None else episodes
         episodes.check(features)
         stage = Stage(features, embeddings, use_bias=method.uses_bias, device=device, dtype=self.dtype)
-        parts = []
-        for start, stop in batches(len(episodes), device, batch):
-            parts.append(stage.run(method, episodes.part(start, stop)))
-            if on_batch is not None:
-                on_batch(stop - start)
-        return EpisodeResult.joined(parts)
+        pieces = batches(len(episodes), device, batch)
+        return EpisodeResult.joined([stage.run(method, episodes.part(start, stop)) for start, stop in pieces])
 
 
 def batches(count: int, device: str | torch.device, batch: int | None = None) -> list[tuple[int, int]]:
