@@ -26,7 +26,6 @@ from subspan.cli.reproduce_systems import (
     multi_session_part,
 )
 from subspan.features import FeatureFileError, FeatureSet
-from subspan.files import replacing
 from subspan.methods import Method, spec_of
 from subspan.protocols.config import Config
 from subspan.protocols.fan_out import Placement
@@ -53,7 +52,7 @@ from subspan.report.reproduction import (
     splits_sentence,
 )
 from subspan.report.reproduction_document import MULTI_SESSION as NAME
-from subspan.report.reproduction_document import PAPER, multi_session_section, to_document
+from subspan.report.reproduction_document import PAPER, multi_session_section, write_section
 
 FOLDER = Path("benchmarks") / "features"
 BASE_CLASSES, NOVEL_CLASSES = 60, 40
@@ -195,10 +194,7 @@ def multi_session(
         page = write_page(report, title=title, findings=findings, tables=[*tables, far], figures=figures, facts=facts)
         typer.echo(f"Report: {page}")
     if markdown is not None:
-        earlier = markdown.read_text("utf-8") if markdown.is_file() else ""
-        with replacing(markdown) as file:
-            section = multi_session_section(recipe)
-            file.write_text(to_document(section, [*tables, far], missing, facts, earlier), "utf-8")
+        write_section(markdown, multi_session_section(recipe), [*tables, far], missing, facts)
         typer.echo(f"Markdown: {markdown}")
 
 

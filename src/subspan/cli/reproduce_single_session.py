@@ -25,7 +25,6 @@ from subspan.cli.reproduce_systems import (
     stored_episodes,
 )
 from subspan.features import FeatureFileError, FeatureSet
-from subspan.files import replacing
 from subspan.protocols.config import Config, Setting
 from subspan.protocols.episodes import Episodes
 from subspan.protocols.fan_out import Placement
@@ -37,7 +36,7 @@ from subspan.report.figures import ReportFigure, weight_space_picture
 from subspan.report.html import write_page
 from subspan.report.published import published
 from subspan.report.render import to_console
-from subspan.report.reproduction_document import SINGLE_SESSION, to_document
+from subspan.report.reproduction_document import SINGLE_SESSION, write_section
 from subspan.report.single_session import DATA, DELTA_CAVEAT, EpisodeRun, costs_table, episodes_table, settings_table
 
 NAME = "single-session"
@@ -152,9 +151,7 @@ def single_session(
         )
         typer.echo(f"Report: {page}")
     if markdown is not None:
-        earlier = markdown.read_text("utf-8") if markdown.is_file() else ""
-        with replacing(markdown) as file:
-            file.write_text(to_document(SINGLE_SESSION, tables, missing, facts, earlier), "utf-8")
+        write_section(markdown, SINGLE_SESSION, tables, missing, facts)
         typer.echo(f"Markdown: {markdown}")
 
 

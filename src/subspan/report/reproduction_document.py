@@ -3,7 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from subspan.files import replacing
 from subspan.report.html import ReportTable
 from subspan.report.render import to_markdown
 
@@ -46,6 +48,15 @@ def multi_session_section(recipe: str) -> Section:
         f"{what}sessions of recipe '{recipe}' produced.",
         f"{MULTI_SESSION} --recipe {recipe}",
     )
+
+
+def write_section(
+    path: Path, section: Section, tables: Sequence[ReportTable], missing: Sequence[str], facts: Mapping[str, str]
+) -> None:
+    """Write the file with this section anew; what else it holds stays."""
+    earlier = path.read_text("utf-8") if path.is_file() else ""
+    with replacing(path) as file:
+        file.write_text(to_document(section, tables, missing, facts, earlier), "utf-8")
 
 
 def to_document(
