@@ -58,7 +58,6 @@ def check_options(
     shares: Sequence[str] = (),
     below_one: Sequence[str] = (),
     error: type[ValueError] = ValueError,
-    got: str = "; got",
 ) -> None:
     """Raise unless the options of these names lie where they must; NaN lies nowhere, a default None anywhere.
 
@@ -79,4 +78,4 @@ def check_options(
             if value is None and getattr(type(options), name, 0) is None:
                 continue
             if not holds(value):
-                raise error(f"{name} must {rule}{got} {value}")
+                raise error(f"{name} must {rule}; got {value}")

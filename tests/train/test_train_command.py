@@ -169,7 +169,7 @@ def test_a_run_takes_its_own_images_in_a_size_it_knows(photographs: Path, tmp_pa
         ),
         (
             ["pack", "--data", str(photographs), *run, "--base-test", "-5", "--out", file],
-            "base_test must be at least 0, got -5",
+            "base_test must be at least 0; got -5",
         ),
     ):
         result = RUNNER.invoke(app, words)

@@ -249,10 +249,10 @@ def test_too_few_support_images_are_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"support_images": 0}, "support_images must be at least 1, got 0"),
-        ({"copies": 0}, "copies must be at least 1, got 0"),
-        ({"novel_test": -3}, "novel_test must be at least 0, got -3"),
-        ({"base_test": -5}, "base_test must be at least 0, got -5"),
+        ({"support_images": 0}, "support_images must be at least 1; got 0"),
+        ({"copies": 0}, "copies must be at least 1; got 0"),
+        ({"novel_test": -3}, "novel_test must be at least 0; got -3"),
+        ({"base_test": -5}, "base_test must be at least 0; got -5"),
     ],
 )
 def test_contents_that_cannot_be_are_refused(wrong: dict[str, int], message: str) -> None:

@@ -37,7 +37,7 @@ class Contents:
     covariance: bool | None = None  # of the base training features; None: where it takes at most 1 MB in the file
 
     def __post_init__(self) -> None:
-        check_options(self, at_least={1: ("support_images", "copies"), 0: ("novel_test", "base_test")}, got=", got")
+        check_options(self, at_least={1: ("support_images", "copies"), 0: ("novel_test", "base_test")})
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,7 +126,6 @@ class Recipe:
                 *("early_share", "average_decay", "average_start", "jitter", "mutual"),
             ),
             below_one=("momentum",),
-            got=", got",
         )
         for what in ("width", "learning_rate", "head_scale", "cut_factor"):
             if not 0 < getattr(self, what) < math.inf:
