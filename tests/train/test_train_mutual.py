@@ -165,3 +165,14 @@ def test_members_apart_and_members_together_do_not_overwrite_each_other(tmp_path
         run(tmp_path / "apart", resume=True)
     with pytest.raises(ValueError, match=r"cannot be resumed: its mutual is 0\.5, asked for is 0\.4"):
         run(tmp_path / "together", mutual=0.4, resume=True)
+
+
+def test_a_run_at_its_end_keeps_its_records(tmp_path: Path) -> None:
+    run(tmp_path)
+    records = [tmp_path / folder / "run.json" for folder in ("", "member-1", "member-2", "member-3")]
+    before = [record.read_text() for record in records]
+    run(tmp_path, resume=True)
+    assert [record.read_text() for record in records] == before
+    (tmp_path / "member-2" / "weights.safetensors").unlink()  # as if killed while members were written
+    run(tmp_path, resume=True)
+    assert (tmp_path / "member-2" / "weights.safetensors").exists()

@@ -252,6 +252,16 @@ def test_a_run_that_has_ended_keeps_its_records(tmp_path: Path) -> None:
     assert_same_tensors(load(files["weights.safetensors"]), weights(tmp_path))
 
 
+def test_a_refusal_leaves_every_folder_as_it_was(tmp_path: Path) -> None:
+    run(tmp_path / "second")
+    images, _ = colour_images()
+    jobs = [colour_job(tmp_path / name) for name in ("first", "second")]
+    for resume, said in ((False, "holds a checkpoint already"), (True, "its epochs is 4, asked for is 5")):
+        with pytest.raises(ValueError, match=said):
+            train(images, jobs, tiny_recipe(epochs=5), QUICK, resume=resume)
+    assert not (tmp_path / "first").exists()
+
+
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
     run(tmp_path, epochs=2)
     images, _ = colour_images()

@@ -134,19 +134,24 @@ class _Trainee:
         self.csv: logs.CsvLog | None = None
         self.board: logs.TensorBoardLog | None = None
         self.done = 0  # epochs
-        self.recorded: dict[str, Any] = {}  # results of a run that had ended before
+        self.recorded: list[dict[str, Any]] = []  # results of each network of a run that had ended before
 
-    def open(self, resume: bool) -> None:
-        """Make the folder ready and find the epochs already done."""
+    def load(self, resume: bool) -> None:
+        """Find the epochs already done; nothing is written yet."""
         folder = self.job.folder
-        if self.processes.first:
-            folder.mkdir(parents=True, exist_ok=True)
         if not resume and (folder / run.CHECKPOINT).exists():
             raise ValueError(f"{folder} holds a checkpoint already: resume it, or choose another folder")
-        self.done = done = run.load_checkpoint(folder, self.step, self.settings) if resume else 0
-        if done == self.recipe.epochs and not self.recipe.joined and (folder / run.WEIGHTS).exists():
-            self.recorded = run.results_of(folder)
+        self.done = run.load_checkpoint(folder, self.step, self.settings) if resume else 0
+        if self.done == self.recipe.epochs:
+            ended = [job.folder for job in member_jobs(self.job, self.recipe)]
+            results = [run.results_of(each) for each in ended if (each / run.WEIGHTS).exists()]
+            self.recorded = results if len(results) == len(ended) and all(results) else []
+
+    def open(self) -> None:
+        """Make the folder ready."""
+        folder, done = self.job.folder, self.done
         if self.processes.first and not self.recorded:
+            folder.mkdir(parents=True, exist_ok=True)
             run.write_json(folder / run.SETTINGS, self.settings.to_dict())
             self.csv = logs.CsvLog(folder / run.LOG, done)
             self.board = logs.TensorBoardLog(folder / run.BOARD, done) if self.runtime.tensorboard else None
@@ -201,13 +206,15 @@ class _Trainee:
         """
         step, recipe = self.step, member_recipe(self.recipe)
         step.network.load_state_dict(step.final_tensors())
+        jobs = member_jobs(self.job, self.recipe)
         if self.recorded:
-            return [Outcome.recorded(self.job, step.networks[0], step.device, self.recorded)]
+            each = zip(jobs, step.networks, self.recorded, strict=True)
+            return [Outcome.recorded(job, network, step.device, results) for job, network, results in each]
         if self.csv is not None:  # it has the epochs before a resume too
             seconds, rate = self.csv.seconds, self.csv.best_rate
         execution = step.execution if self.done < self.recipe.epochs else None
         outcomes: list[Outcome] = []
-        for job, network in zip(member_jobs(self.job, self.recipe), step.networks, strict=True):
+        for job, network in zip(jobs, step.networks, strict=True):
             validation, test = self.accuracy(network, "validation"), self.accuracy(network, "test")
             outcome = Outcome(job, network, step.device, execution, validation, test, seconds, rate)
             outcomes.append(outcome)
@@ -304,7 +311,9 @@ def train(
         for job in jobs:
             check_one_kind(job, recipe)
         for trainee in trainees:
-            trainee.open(resume)
+            trainee.load(resume)
+        for trainee in trainees:
+            trainee.open()
         for trainee in trainees:
             if trainee.done < recipe.epochs:
                 execution = processes.execution(runtime.execution)
