@@ -1,5 +1,6 @@
 """Members that learn from each other: the loss against plain loops, a step against that of a member alone, a run."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -176,3 +177,25 @@ def test_a_run_at_its_end_keeps_its_records(tmp_path: Path) -> None:
     (tmp_path / "member-2" / "weights.safetensors").unlink()  # as if killed while members were written
     run(tmp_path, resume=True)
     assert (tmp_path / "member-2" / "weights.safetensors").exists()
+
+
+def test_members_and_their_network_are_not_written_over(tmp_path: Path) -> None:
+    without = dataclasses.replace(QUICK, checkpoint_every=0)
+    run(tmp_path / "run")
+    run(tmp_path / "alone", runtime=without, mutual=0.0, members=1)
+    run(tmp_path / "together", runtime=without)
+    kept = [tmp_path / name for name in ("run/member-1", "alone", "together", "together/member-1")]
+    before = [weights(folder) for folder in kept]
+    for resume in (False, True):
+        for name, changes in (
+            ("run/member-1", {"mutual": 0.0, "members": 1}),
+            ("alone", {"mutual": 0.0, "members": 1}),
+            ("alone", {"mutual": 0.0, "members": 2}),
+            ("alone", {}),
+            ("together", {}),
+            ("together", {"mutual": 0.0}),
+        ):
+            with pytest.raises(ValueError, match="holds trained weights, and no checkpoint to resume"):
+                run(tmp_path / name, resume=resume, **changes)
+    for folder, old in zip(kept, before, strict=True):
+        assert all(torch.equal(old[key], value) for key, value in weights(folder).items())

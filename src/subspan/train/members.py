@@ -14,7 +14,7 @@ from subspan.backbones.joined import join_backbones, join_networks, principal_di
 from subspan.train.evaluate import batches, evaluation_mode, normalised
 from subspan.train.job import Job
 from subspan.train.recipe import Recipe, kept_directions, member_seed, with_stages
-from subspan.train.run import CHECKPOINT
+from subspan.train.run import CHECKPOINT, WEIGHTS
 
 
 def member_jobs(job: Job, recipe: Recipe) -> list[Job]:
@@ -27,14 +27,25 @@ def member_jobs(job: Job, recipe: Recipe) -> list[Job]:
     ]
 
 
-def check_one_kind(job: Job, recipe: Recipe) -> None:
-    """Refuse to train members apart in the folder of one training, or the other way round."""
+def learner_jobs(job: Job, recipe: Recipe) -> list[Job]:
+    """One job per training: one for each member that learns apart, else the job itself."""
+    return member_jobs(job, recipe) if recipe.apart else [job]
+
+
+def check_folders(job: Job, recipe: Recipe) -> None:
+    """Refuse to write over another training: members apart over one training or the other way round, or weights."""
     single, apart = ((folder / CHECKPOINT).exists() for folder in (job.folder, _member_folder(job, 0)))
     if (recipe.apart and single) or (apart and not recipe.apart):
         kinds = "one network or members that learn together", "members trained apart"
         there, wanted = kinds if single else kinds[::-1]
         asked = f"members={recipe.members}, mutual={recipe.mutual:g}, stage_weight={recipe.stage_weight:g}"
         raise ValueError(f"{job.folder} holds {there}, not {wanted} ({asked}): choose another folder")
+    learners = [learner.folder for learner in learner_jobs(job, recipe)]
+    begun = [folder for folder in learners if (folder / CHECKPOINT).exists()]
+    for folder in (job.folder, *(member.folder for member in member_jobs(job, recipe))):
+        own = begun if folder not in learners else folder in begun
+        if (folder / WEIGHTS).exists() and not own:
+            raise ValueError(f"{folder} holds trained weights, and no checkpoint to resume: choose another folder")
 
 
 def _member_folder(job: Job, member: int) -> Path:

@@ -17,7 +17,7 @@ from subspan.train import logs, run
 from subspan.train.distributed import Processes
 from subspan.train.evaluate import accuracy
 from subspan.train.job import Job
-from subspan.train.members import check_one_kind, join_members, member_jobs
+from subspan.train.members import check_folders, join_members, learner_jobs, member_jobs
 from subspan.train.recipe import Recipe, build_learner, member_recipe
 from subspan.train.source import Residence, ResidentImages, StreamedImages, place_images
 from subspan.train.step import CompileMode, Execution, TrainStep
@@ -306,10 +306,10 @@ def train(
         trainees = [
             _Trainee(learner, recipe.learner, images, store, processes, runtime, about)
             for job in jobs
-            for learner in (member_jobs(job, recipe) if recipe.apart else [job])
+            for learner in learner_jobs(job, recipe)
         ]
         for job in jobs:
-            check_one_kind(job, recipe)
+            check_folders(job, recipe)
         for trainee in trainees:
             trainee.load(resume)
         for trainee in trainees:
