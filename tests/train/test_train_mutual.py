@@ -121,6 +121,7 @@ def test_a_run_ends_with_one_network_and_keeps_its_members(tmp_path: Path) -> No
         member, own = load_run(tmp_path / f"member-{i}")
         assert results["members"][i - 1] == training_run.results_of(tmp_path / f"member-{i}")
         assert (own.recipe, own.seed) == (member_recipe(settings.recipe), member_seed(1, i - 1))
+        assert own.about["learned_with"] == {"others": 2, "mutual": 0.5}
         torch.testing.assert_close(member.backbone(shown), network.backbone.members[i - 1](shown))  # type: ignore[index, operator]
 
 

@@ -99,7 +99,7 @@ def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
         ({"early_share": 1.5}, r"early_share must lie in \[0, 1\]; got 1.5"),
         ({"members": 0}, "members must be at least 1; got 0"),
         ({"mutual": 0.5}, "mutual 0.5 needs others to learn from: members above 1, got 1"),
-        ({"mutual": 1.5, "members": 2}, r"mutual must lie in \[0, 1\]; got 1.5"),
+        ({"mutual": 1.0, "members": 2}, r"mutual must lie in \[0, 1\); got 1.0"),
         (
             {"mutual": 0.5, "members": 2, "rotation_share": 0.5, "turn_loss": 1.0},
             "mutual and turn_loss do not go together, got 0.5 and 1",

@@ -123,9 +123,9 @@ class Recipe:
             },
             shares=(
                 *("resized_share", "rotation_share", "cutmix", "feature_mix", "label_smoothing", "drop_rate"),
-                *("early_share", "average_decay", "average_start", "jitter", "mutual"),
+                *("early_share", "average_decay", "average_start", "jitter"),
             ),
-            below_one=("momentum",),
+            below_one=("momentum", "mutual"),
         )
         for what in ("width", "learning_rate", "head_scale", "cut_factor"):
             if not 0 < getattr(self, what) < math.inf:

@@ -213,6 +213,9 @@ class _Trainee:
         if self.csv is not None:  # it has the epochs before a resume too
             seconds, rate = self.csv.seconds, self.csv.best_rate
         execution = step.execution if self.done < self.recipe.epochs else None
+        # The recipe of a member is that of a network alone: whom else it learned from is told beside it.
+        together = {"learned_with": {"others": len(jobs) - 1, "mutual": self.recipe.mutual}} if len(jobs) > 1 else {}
+        about = {**self.settings.about, **together}
         outcomes: list[Outcome] = []
         for job, network in zip(jobs, step.networks, strict=True):
             validation, test = self.accuracy(network, "validation"), self.accuracy(network, "test")
@@ -220,7 +223,7 @@ class _Trainee:
             outcomes.append(outcome)
             if self.processes.first:
                 job.folder.mkdir(exist_ok=True)
-                settings = replace(self.settings, recipe=recipe, seed=job.seed)
+                settings = replace(self.settings, recipe=recipe, seed=job.seed, about=about)
                 run.save_weights(job.folder, network, settings)
                 run.write_json(job.folder / run.SETTINGS, {**settings.to_dict(), "results": outcome.results()})
         return outcomes
