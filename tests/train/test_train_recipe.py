@@ -94,6 +94,7 @@ def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
         ({"turn_loss": 1.0}, "turn_loss needs turned images: rotation_share above 0, got 0.0"),
         ({"turn_loss": -1.0, "rotation_share": 0.5}, "turn_loss must be 0 or a positive number, got -1.0"),
         ({"early_size": 96}, "early_size 96 is above crop_size 84: images only grow. Choose a smaller one, or 0"),
+        ({"crop_size": 15}, "crop_size must be at least 16; got 15"),
         ({"early_size": 4}, r"early_size must be 0 \(none\) or at least 16, got 4"),
         ({"stem": "small"}, "stem 'small' is one of resnet18-he; resnet18-tian has a stem of its own"),
         ({"early_share": 1.5}, r"early_share must lie in \[0, 1\]; got 1.5"),

@@ -118,7 +118,8 @@ class Recipe:
         check_options(
             self,
             at_least={
-                1: ("epochs", "batch_size", "crop_size", "drop_ramp", "members"),
+                16: ("crop_size",),  # four stages halve it
+                1: ("epochs", "batch_size", "drop_ramp", "members"),
                 0: ("early_size", "padding", "kept_features"),
             },
             shares=(

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,6 +21,7 @@ from subspan.train.members import check_folders, join_members, learner_jobs, mem
 from subspan.train.recipe import Recipe, build_learner, member_recipe
 from subspan.train.source import Residence, ResidentImages, StreamedImages, place_images
 from subspan.train.step import CompileMode, Execution, TrainStep
+from subspan.values import check_options, option
 
 Part = Literal["validation", "test"]
 
@@ -31,24 +32,22 @@ _QUEUED_STEPS = 64  # the host runs at most twice this far ahead of the device
 class Runtime:
     """How the machine is used; it changes speed and rounding, not what is learned."""
 
-    device: str = field(default="auto", metadata={"help": "auto, cpu, cuda or cuda:N"})
-    execution: Execution = field(default="auto", metadata={"help": "graph, compiled or eager; auto: graph on a GPU"})
-    compile_mode: CompileMode = field(
-        default="searched",
-        metadata={"help": "searched: tries several shapes of fused kernels, tuned: many; or a mode of torch.compile"},
+    device: str = option("auto", "auto, cpu, cuda or cuda:N")
+    execution: Execution = option("auto", "graph, compiled or eager; auto: graph on a GPU")
+    compile_mode: CompileMode = option(
+        "searched", "searched: tries several shapes of fused kernels, tuned: many; or a mode of torch.compile"
     )
-    pad_inputs: int = field(default=0, metadata={"help": "compute convolutions with at least this many channels in"})
-    batch_sums: bool = field(
-        default=True, metadata={"help": "take batch statistics from sums and sums of squares, in a compiled step"}
-    )
-    algorithms: int = field(default=10, metadata={"help": "how many algorithms cuDNN tries per convolution; 0: all"})
-    images: Residence = field(
-        default="auto", metadata={"help": "keep images on the device or stream them from the host"}
-    )
-    checkpoint_every: int = field(default=10, metadata={"help": "epochs between checkpoints; 0: none"})
-    validate_every: int = field(default=5, metadata={"help": "epochs between validations; 0: only after the last"})
-    tensorboard: bool = field(default=True, metadata={"help": "write TensorBoard records"})
-    progress: bool = field(default=True, metadata={"help": "show progress"})
+    pad_inputs: int = option(0, "compute convolutions with at least this many channels in")
+    batch_sums: bool = option(True, "take batch statistics from sums and sums of squares, in a compiled step")
+    algorithms: int = option(10, "how many algorithms cuDNN tries per convolution; 0: all")
+    images: Residence = option("auto", "keep images on the device or stream them from the host")
+    checkpoint_every: int = option(10, "epochs between checkpoints; 0: none")
+    validate_every: int = option(5, "epochs between validations; 0: only after the last")
+    tensorboard: bool = option(True, "write TensorBoard records")
+    progress: bool = option(True, "show progress")
+
+    def __post_init__(self) -> None:
+        check_options(self, at_least={0: ("pad_inputs", "algorithms", "checkpoint_every", "validate_every")})
 
 
 @dataclass(frozen=True)
