@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -22,6 +22,7 @@ from subspan.backbones.checkpoint import module_digest, read_tensors, write_tens
 from subspan.train.augment import Augment
 from subspan.train.evaluate import CHUNK, batches, evaluation_mode, normalised
 from subspan.train.recipe import Recipe
+from subspan.values import option
 
 FloatArray = NDArray[np.float32]
 Precision = Literal["fp32", "bf16"]
@@ -33,8 +34,8 @@ _VERSION = 1  # of the way features are computed: raise it when that changes
 class Viewing:
     """How the network looks at images when features are computed."""
 
-    precision: Precision = field(default="fp32", metadata={"help": "arithmetic of the network, fp32 or bf16"})
-    flip_average: bool = field(default=False, metadata={"help": "average features with those of the mirrored image"})
+    precision: Precision = option("fp32", "arithmetic of the network, fp32 or bf16")
+    flip_average: bool = option(False, "average features with those of the mirrored image")
 
     def __post_init__(self) -> None:
         if self.precision not in get_args(Precision):

@@ -1,6 +1,6 @@
 """From a trained run to the feature file that everything above reads."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,14 @@ from subspan.features import FeatureSet, Precision
 from subspan.train.collect import Collected, Contents
 from subspan.train.extract import FloatArray
 from subspan.train.run import RunSettings
+from subspan.values import option
 
 
 @dataclass(frozen=True)
 class Storage:
     """How a feature file is written."""
 
-    on_disk: Precision = field(default="int8", metadata={"help": "int8, float16 or float32 in the file"})
+    on_disk: Precision = option("int8", "int8, float16 or float32 in the file")
 
 
 def feature_set(
