@@ -15,7 +15,7 @@ from subspan.features import FeatureSet
 from subspan.train.collect import Contents, balanced_rows, collect, collect_base
 from subspan.train.extract import Extractor, Viewing
 from subspan.train.pack import feature_set
-from subspan.train.recipe import Recipe, build_network
+from subspan.train.recipe import MEAN, STD, Recipe, build_network
 from subspan.train.run import RunSettings
 
 CPU = torch.device("cpu")
@@ -106,6 +106,43 @@ def test_flip_average_is_the_mean_over_the_mirrored_image() -> None:
     )
 
 
+def zoomed(images: np.ndarray, share: float) -> np.ndarray:
+    """(n, h, w, 3) by a plain loop: each pixel from the four around the place that it comes from."""
+    side = images.shape[1]
+    inner = round(share * side)
+    first = (side - inner) // 2
+    out = np.zeros(images.shape)
+    for row in range(side):
+        for column in range(side):
+            y, x = (np.clip((i + 0.5) * inner / side - 0.5, 0, inner - 1) for i in (row, column))
+            top, left = int(y), int(x)
+            for dy, dx in ((0, 0), (0, 1), (1, 0), (1, 1)):
+                weight = (1 - abs(y - top - dy)) * (1 - abs(x - left - dx))
+                place = min(top + dy, inner - 1) + first, min(left + dx, inner - 1) + first
+                out[:, row, column] += weight * images[:, place[0], place[1]]
+    return out
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_zoom_average_is_the_mean_over_the_enlarged_middle(flip: bool) -> None:
+    images, _ = colour_images()
+    network = counting_network(tiny_recipe()).eval()
+    near = zoomed(images[ROWS], 0.7)
+    shown = [images[ROWS] / 255, near / 255]
+    shown += [view[:, :, ::-1] for view in shown] if flip else []
+    with torch.no_grad():
+        each = [network.features(torch.from_numpy((view - MEAN) / STD).float().permute(0, 3, 1, 2)) for view in shown]
+    found = extractor(images, network, zoom_average=0.7, flip_average=flip).plain(ROWS)
+    np.testing.assert_allclose(found, torch.stack(each).mean(0), rtol=1e-3, atol=1e-5)
+    assert not np.allclose(found, extractor(images, network, flip_average=flip).plain(ROWS), rtol=1e-3)
+
+
+def test_a_zoom_that_shows_nothing_new_is_refused() -> None:
+    for share in (1.0, -0.1):
+        with pytest.raises(ValueError, match=r"zoom_average must lie in \[0, 1\); got"):
+            Viewing(zoom_average=share)
+
+
 def test_a_changed_input_never_meets_a_stale_cache(tmp_path: Path) -> None:
     images, _ = colour_images()
     network = counting_network(tiny_recipe())
@@ -124,6 +161,8 @@ def test_a_changed_input_never_meets_a_stale_cache(tmp_path: Path) -> None:
     changed[ROWS[0], 0, 0, 0] ^= 1
     assert seen(extractor(changed, network, tmp_path)) == 4  # one pixel
     assert seen(extractor(images, network, tmp_path, flip_average=True)) == 8
+    assert seen(extractor(images, network, tmp_path, zoom_average=0.8)) == 8
+    assert seen(extractor(images, network, tmp_path, zoom_average=0.7, flip_average=True)) == 16
     assert seen(extractor(images, network, tmp_path), "copies", 0) == 8
     assert seen(extractor(images, network, tmp_path), "copies", 0) == 0
     assert seen(extractor(images, network, tmp_path), "copies", 1) == 8

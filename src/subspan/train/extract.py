@@ -16,13 +16,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from subspan.backbones import CosineHead, Network
 from subspan.backbones.checkpoint import module_digest, read_tensors, write_tensors
 from subspan.train.augment import Augment
 from subspan.train.evaluate import CHUNK, batches, evaluation_mode, normalised
 from subspan.train.recipe import Recipe
-from subspan.values import option
+from subspan.values import check_options, option
 
 FloatArray = NDArray[np.float32]
 Precision = Literal["fp32", "bf16"]
@@ -36,8 +37,12 @@ class Viewing:
 
     precision: Precision = option("fp32", "arithmetic of the network, fp32 or bf16")
     flip_average: bool = option(False, "average features with those of the mirrored image")
+    zoom_average: float = option(
+        0.0, "average features with those of the middle of the image, this share of its side, scaled up; 0: none"
+    )
 
     def __post_init__(self) -> None:
+        check_options(self, below_one=("zoom_average",))
         if self.precision not in get_args(Precision):
             raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {self.precision!r}")
 
@@ -152,13 +157,18 @@ class Extractor:
             for pixels in batches(self._images, rows, self._device):
                 chosen = torch.from_numpy(rows[start : start + len(pixels)]).to(self._device)
                 inputs = show(pixels, chosen)
-                features = self._network.features(inputs).float()
-                if self._viewing.flip_average:
-                    features = (features + self._network.features(inputs.flip(3)).float()) / 2
-                parts.append(features.cpu())
+                features = [self._network.features(view).float() for view in self._views(inputs)]
+                parts.append(torch.stack(features).mean(0).cpu())
                 start += len(pixels)
         dim = self._network.head.weight.shape[1]
         return torch.cat(parts).numpy() if parts else np.zeros((0, dim), dtype=np.float32)
+
+    def _views(self, inputs: Tensor) -> list[Tensor]:
+        """Images (n, 3, h, w) in all the ways over which features are averaged."""
+        views = [inputs]
+        if self._viewing.zoom_average > 0:
+            views.append(middle(inputs, self._viewing.zoom_average))
+        return [*views, *(view.flip(3) for view in views)] if self._viewing.flip_average else views
 
     def _cached(self, rows: NDArray[np.int64], how: dict[str, Any], compute: Any) -> FloatArray:
         if self._cache is None:
@@ -180,6 +190,16 @@ class Extractor:
         self._cache.mkdir(parents=True, exist_ok=True)
         write_tensors(path, {"features": torch.from_numpy(features)}, how)
         return features
+
+
+def middle(images: Tensor, share: float) -> Tensor:
+    """The middle of images (n, 3, h, w), ``share`` of each side, scaled up to their size; channels last in memory."""
+    sides = images.shape[2:]
+    kept = [max(1, round(share * side)) for side in sides]
+    top, left = ((side - part) // 2 for side, part in zip(sides, kept, strict=True))
+    inner = images[:, :, top : top + kept[0], left : left + kept[1]]
+    scaled = interpolate(inner, size=tuple(sides), mode="bilinear", align_corners=False)
+    return scaled.contiguous(memory_format=torch.channels_last)
 
 
 def weights_digest(network: Network) -> str:
