@@ -15,8 +15,9 @@ from subspan.backbones.joined import JoinedBackbone
 from subspan.backbones.tian import TianResNet
 from subspan.train.evaluate import normalised
 from subspan.train.extract import Extractor
-from subspan.train.recipe import Recipe, build_learner, member_seed
+from subspan.train.recipe import Recipe, build_learner
 from subspan.train.run import load_run
+from subspan.train.seeds import member_seed
 from subspan.train.trainer import Outcome, Runtime, train
 
 QUICK = Runtime(device="cpu", tensorboard=False, progress=False, checkpoint_every=1, validate_every=2)
@@ -116,6 +117,24 @@ def test_a_stopped_run_goes_on_and_members_may_be_added_later(tmp_path: Path) ->
     assert all(torch.equal(one[name], value) for name, value in weights(tmp_path / "grown").items())
     with pytest.raises(ValueError, match="holds a checkpoint already: resume it, or choose another folder"):
         run(tmp_path / "grown", members=3)
+
+
+def test_a_run_at_its_end_is_left_as_it_is_and_joined_anew_where_asked_for_otherwise(tmp_path: Path) -> None:
+    run(tmp_path)
+    records = [tmp_path / name for name in ("run.json", "weights.safetensors")]
+    before = [record.read_bytes() for record in records]
+    run(tmp_path, resume=True)  # what it is told about the run differs
+    assert [record.read_bytes() for record in records] == before
+    run(tmp_path, resume=True, kept_features=6)
+    assert weights(tmp_path)["head.weight"].shape[1] == 6
+
+
+def test_features_kept_of_several_mean_nothing_to_one_network(tmp_path: Path) -> None:
+    run(tmp_path, members=1, kept_features=10)
+    network, settings = load_run(tmp_path)
+    assert settings.recipe.kept_features == Recipe.kept_features
+    assert feature_dim(network.backbone) != 10
+    run(tmp_path, members=1, kept_features=20, resume=True)
 
 
 def test_one_network_and_several_do_not_overwrite_each_other(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from subspan.backbones.checkpoint import read_tensors
 from subspan.train import run as training_run
 from subspan.train.evaluate import normalised
 from subspan.train.mutual import MutualMembers, agreement_loss
-from subspan.train.recipe import MEAN, STD, Recipe, build_learner, member_recipe, member_seed
+from subspan.train.recipe import MEAN, STD, Recipe, build_learner, member_recipe
 from subspan.train.run import load_run
+from subspan.train.seeds import member_seed
 from subspan.train.source import ResidentImages
 from subspan.train.step import TrainStep
 from subspan.train.trainer import Outcome, Runtime, train
@@ -32,7 +33,8 @@ def recipe(**changes: object) -> Recipe:
 
 def run(folder: Path, *, resume: bool = False, runtime: Runtime = QUICK, **changes: object) -> Outcome:
     images, _ = colour_images()
-    return train(images, [colour_job(folder)], recipe(**changes), runtime, resume=resume)[0]
+    about = {"device": f"resumed: {resume}"}
+    return train(images, [colour_job(folder)], recipe(**changes), runtime, resume=resume, about=about)[0]
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -170,11 +172,15 @@ def test_members_apart_and_members_together_do_not_overwrite_each_other(tmp_path
 
 
 def test_a_run_at_its_end_keeps_its_records(tmp_path: Path) -> None:
-    run(tmp_path)
-    records = [tmp_path / folder / "run.json" for folder in ("", "member-1", "member-2", "member-3")]
-    before = [record.read_text() for record in records]
-    run(tmp_path, resume=True)
-    assert [record.read_text() for record in records] == before
+    first = run(tmp_path)
+    folders = [tmp_path / name for name in ("", "member-1", "member-2", "member-3")]
+    records = [folder / name for folder in folders for name in ("run.json", "weights.safetensors")]
+    before = [record.read_bytes() for record in records]
+    again = run(tmp_path, resume=True)
+    assert [record.read_bytes() for record in records] == before
+    assert again.results() == first.results()
+    shown = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(again.network.eval()(shown), first.network.eval()(shown))
     (tmp_path / "member-2" / "weights.safetensors").unlink()  # as if killed while members were written
     run(tmp_path, resume=True)
     assert (tmp_path / "member-2" / "weights.safetensors").exists()
@@ -185,6 +191,8 @@ def test_members_and_their_network_are_not_written_over(tmp_path: Path) -> None:
     run(tmp_path / "run")
     run(tmp_path / "alone", runtime=without, mutual=0.0, members=1)
     run(tmp_path / "together", runtime=without)
+    run(tmp_path / "apart", runtime=without, mutual=0.0)
+    (tmp_path / "apart" / "weights.safetensors").unlink()  # as if killed before the members were joined
     kept = [tmp_path / name for name in ("run/member-1", "alone", "together", "together/member-1")]
     before = [weights(folder) for folder in kept]
     for resume in (False, True):
@@ -195,8 +203,16 @@ def test_members_and_their_network_are_not_written_over(tmp_path: Path) -> None:
             ("alone", {}),
             ("together", {}),
             ("together", {"mutual": 0.0}),
+            ("apart", {"mutual": 0.0, "members": 1}),
         ):
             with pytest.raises(ValueError, match="holds trained weights, and no checkpoint to resume"):
                 run(tmp_path / name, resume=resume, **changes)
     for folder, old in zip(kept, before, strict=True):
         assert all(torch.equal(old[key], value) for key, value in weights(folder).items())
+
+
+def test_a_network_alone_is_no_group(tmp_path: Path) -> None:
+    together, alone = recipe(), member_recipe(recipe())
+    for chosen, built in ((together, alone), (alone, together)):
+        with pytest.raises(ValueError, match="needs members that learn together, and only it: use build_learner"):
+            steps_of(chosen, build_learner(built, CLASSES, 3))

@@ -353,8 +353,9 @@ def test_errors_name_rule_and_value(tmp_path: Path) -> None:
         run(tmp_path / "a", batch_size=100)
     with pytest.raises(ValueError, match="a CUDA graph needs a CUDA device, got cpu"):
         run(tmp_path / "b", Runtime(device="cpu", execution="graph", progress=False, tensorboard=False))
-    with pytest.raises(ValueError, match="device must be auto, cpu, cuda or cuda:N, got 'gpu'"):
-        run(tmp_path / "c", Runtime(device="gpu"))
+    for device in ("gpu", "meta"):
+        with pytest.raises(ValueError, match=f"device must be auto, cpu, cuda or cuda:N; got '{device}'"):
+            run(tmp_path / "c", Runtime(device=device))
     for name in ("pad_inputs", "algorithms", "checkpoint_every", "validate_every"):
         with pytest.raises(ValueError, match=f"{name} must be at least 0; got -1"):
             Runtime(**{name: -1})

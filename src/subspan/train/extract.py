@@ -182,6 +182,8 @@ class Extractor:
             "std": list(self._recipe.std),
             **dataclasses.asdict(self._viewing),
         }
+        if self._viewing.zoom_average == 0:  # younger than the first caches, which stay good
+            del how["zoom_average"]
         name = hashlib.sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()[:32]
         path = self._cache / f"{name}.safetensors"
         if path.exists():

@@ -13,8 +13,9 @@ from subspan.backbones import Network
 from subspan.backbones.joined import join_backbones, join_networks, principal_directions
 from subspan.train.evaluate import batches, evaluation_mode, normalised
 from subspan.train.job import Job
-from subspan.train.recipe import Recipe, kept_directions, member_seed, with_stages
+from subspan.train.recipe import Recipe, kept_directions, with_stages
 from subspan.train.run import CHECKPOINT, WEIGHTS
+from subspan.train.seeds import member_seed
 
 
 def member_jobs(job: Job, recipe: Recipe) -> list[Job]:
@@ -42,7 +43,7 @@ def check_folders(job: Job, recipe: Recipe) -> None:
         raise ValueError(f"{job.folder} holds {there}, not {wanted} ({asked}): choose another folder")
     learners = [learner.folder for learner in learner_jobs(job, recipe)]
     begun = [folder for folder in learners if (folder / CHECKPOINT).exists()]
-    for folder in (job.folder, *(member.folder for member in member_jobs(job, recipe))):
+    for folder in (job.folder, _member_folder(job, 0), *(member.folder for member in member_jobs(job, recipe))):
         own = begun if folder not in learners else folder in begun
         if (folder / WEIGHTS).exists() and not own:
             raise ValueError(f"{folder} holds trained weights, and no checkpoint to resume: choose another folder")

@@ -2,7 +2,7 @@
 
 What another network gives to the wrong classes says how alike classes are, and that helps new classes as well as old
 ones. The target of a member is a mean of the label and of the others' mean probabilities, which are constants to it.
-All see the same augmented images, in the same order; they differ by their first weights.
+All see the same augmented images, in the same order; they differ by their first weights and their dropout.
 
 Reference: Zhang et al., Deep mutual learning, CVPR 2018 (there the two losses are added; here their weights sum to one,
 so that a step is as long as that of a member alone).
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from subspan.backbones import Mixing, Network
-from subspan.train.seeds import derive_seed
+from subspan.train.seeds import member_seed
 
 
 class MutualMembers(nn.Module):
@@ -42,7 +42,7 @@ class MutualMembers(nn.Module):
     def reseed(self, seed: int) -> None:
         """Key the noise of every member by ``seed``."""
         for i, member in enumerate(self.members):
-            member.reseed(derive_seed(seed, "member", i))
+            member.reseed(member_seed(seed, i))
 
 
 def agreement_loss(logits: Tensor) -> Tensor:

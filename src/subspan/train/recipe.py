@@ -14,7 +14,7 @@ from subspan.backbones import LinearHead, Network, create_backbone, create_head,
 from subspan.backbones.joined import join_backbones, join_networks
 from subspan.backbones.staged import with_stage_before
 from subspan.train.mutual import MutualMembers
-from subspan.train.seeds import derive_seed
+from subspan.train.seeds import derive_seed, member_seed
 from subspan.train.turns import TURNS, TurnNetwork
 from subspan.values import check_options, option
 
@@ -118,8 +118,7 @@ class Recipe:
         check_options(
             self,
             at_least={
-                16: ("crop_size",),  # four stages halve it
-                1: ("epochs", "batch_size", "drop_ramp", "members"),
+                1: ("epochs", "batch_size", "crop_size", "drop_ramp", "members"),
                 0: ("early_size", "padding", "kept_features"),
             },
             shares=(
@@ -142,6 +141,10 @@ class Recipe:
             raise ValueError(f"std must be three positive numbers, got {self.std}")
         if self.stem != "standard" and not self.backbone.endswith("-he"):
             raise ValueError(f"stem '{self.stem}' is one of resnet18-he; {self.backbone} has a stem of its own")
+        if self.backbone.endswith("-tian") and self.crop_size < 16:
+            raise ValueError(
+                f"crop_size must be at least 16, as {self.backbone} halves it four times; got {self.crop_size}"
+            )
         if 0 < self.early_size < 16:
             raise ValueError(f"early_size must be 0 (none) or at least 16, got {self.early_size}")
         if self.early_size > self.crop_size:
@@ -201,11 +204,6 @@ class Recipe:
         """Whether each member is trained by itself, in a folder of its own."""
         return self.joined and self.mutual == 0
 
-    @property
-    def learner(self) -> "Recipe":
-        """The recipe of what one training trains: a network or member by itself, or members together."""
-        return member_recipe(self) if self.apart else self
-
     def size_at(self, epoch: int) -> int:
         """Pixels on a side of the images of an epoch, counted from 0.
 
@@ -263,9 +261,9 @@ def member_recipe(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, **alone)
 
 
-def member_seed(seed: int, member: int) -> int:
-    """The seed of a member, counted from 0."""
-    return derive_seed(seed, "member", member)
+def learner_recipe(recipe: Recipe) -> Recipe:
+    """The recipe of what one training trains: a network or member by itself, or members together."""
+    return recipe if recipe.mutual > 0 else member_recipe(recipe)
 
 
 def with_stages(members: Sequence[Network], recipe: Recipe) -> list[Network]:

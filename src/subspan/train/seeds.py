@@ -11,3 +11,8 @@ def derive_seed(seed: int, *purpose: str | int) -> int:
     """
     text = repr((seed, *purpose)).encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "little") >> 1
+
+
+def member_seed(seed: int, member: int) -> int:
+    """The seed of a member of a joined network, counted from 0."""
+    return derive_seed(seed, "member", member)

@@ -79,6 +79,10 @@ class TrainStep:
             raise ValueError(f"{len(rows)} training images do not fill one batch of {recipe.batch_size}")
         if recipe.turn_loss > 0 and not isinstance(network, TurnNetwork):
             raise ValueError(f"turn_loss {recipe.turn_loss} needs a network with a head for turns: use build_learner")
+        if (recipe.mutual > 0) != isinstance(network, MutualMembers):
+            raise ValueError(
+                f"mutual {recipe.mutual:g} needs members that learn together, and only it: use build_learner"
+            )
         self.recipe, self.network, self.source, self.device, self.seed = recipe, network, source, device, seed
         self.classes = classes
         self.steps_per_epoch = len(rows) // recipe.batch_size
@@ -287,7 +291,10 @@ class TrainStep:
         return self._rate
 
     def read_counters(self) -> tuple[float, float]:
-        """Sum over steps of the mean loss, and images classified correctly, since last read; waits for the device."""
+        """Sum over steps of the mean loss, and images classified correctly, since last read; waits for the device.
+
+        Both are means over members that learn together.
+        """
         loss, correct = float(self._loss_sum), float(self._correct)
         self._loss_sum.zero_()
         self._correct.zero_()

@@ -18,7 +18,7 @@ from subspan.train.distributed import Processes
 from subspan.train.evaluate import accuracy
 from subspan.train.job import Job
 from subspan.train.members import check_folders, join_members, learner_jobs, member_jobs
-from subspan.train.recipe import Recipe, build_learner, member_recipe
+from subspan.train.recipe import Recipe, build_learner, learner_recipe, member_recipe
 from subspan.train.source import Residence, ResidentImages, StreamedImages, place_images
 from subspan.train.step import CompileMode, Execution, TrainStep
 from subspan.values import check_options, option
@@ -262,8 +262,13 @@ def _join(
     processes: Processes,
     about: dict[str, Any],
 ) -> Outcome:
-    """Join the members of a job into the network of its run, measure and save it."""
+    """Join the members of a job into the network of its run, measure and save it; one that is there already stays."""
     networks, device = [member.network for member in members], members[0].device
+    own, before = [member.results() for member in members], run.results_of(job.folder)
+    if before.get("members") == own and (job.folder / run.WEIGHTS).exists():
+        network, settings = run.load_run(job.folder)
+        if settings.recipe.digest() == recipe.digest():
+            return Outcome.recorded(job, network.to(device), device, before)
     network = join_members(networks, recipe, images, job.train_rows, device)
     validation, test = (_accuracy(network, images, job, part, recipe, device) for part in get_args(Part))
     last = members[-1]  # side by side all take the same time; those added later have theirs in their own records
@@ -271,7 +276,7 @@ def _join(
     if processes.first:
         settings = run.RunSettings(recipe, job.classes, job.seed, job.name, job.split_digest, about)
         run.save_weights(job.folder, network, settings)
-        results = {**outcome.results(), "members": [member.results() for member in members]}
+        results = {**outcome.results(), "members": own}
         run.write_json(job.folder / run.SETTINGS, {**settings.to_dict(), "results": results})
     return outcome
 
@@ -306,7 +311,7 @@ def train(
         store = place_images(images, runtime.images, processes.device)
         about = {"torch": torch.__version__, "device": processes.device_name, **(about or {})}
         trainees = [
-            _Trainee(learner, recipe.learner, images, store, processes, runtime, about)
+            _Trainee(learner, learner_recipe(recipe), images, store, processes, runtime, about)
             for job in jobs
             for learner in learner_jobs(job, recipe)
         ]
