@@ -138,13 +138,13 @@ def test_our_own_method_has_the_options_of_each_recipe(written, folder):
     with (written / "fixed-split.csv").open() as file:
         lines = [line for line in csv.DictReader(file) if line["system"] == "Calibrated prototypes"]
     found = {line["network"]: float(line["novel"]) for line in lines if line["memory"] == "no"}
-    for recipe, options in (("paper", {}), ("strong", {"shrinkage": 3.0, "learned": 0.0, "pull": 0.0, "offset": 0.08})):
+    for recipe, options in (("paper", {}), ("strong", {"shrinkage": 8.0, "learned": 0.15, "pull": 0.0, "offset": 0.08})):
         features = FeatureSet.load(folder / f"{recipe}-fixed.safetensors")
         result = reproduce.FIXED.run(features, create_method("calibrated", **options), memory=False)
         assert found[f"recipe {recipe}"] == pytest.approx(result.novel[0, -1])
     default = reproduce.FIXED.run(features, create_method("calibrated"), memory=False)
     assert found["recipe strong"] != pytest.approx(default.novel[0, -1])
-    note = "calibrated: on recipe 'strong' run as calibrated:shrinkage=3,learned=0,pull=0,offset=0.08."
+    note = "calibrated: on recipe 'strong' run as calibrated:shrinkage=8,learned=0.15,pull=0,offset=0.08."
     text = (written / "R.md").read_text().replace("\\", "")
     assert note in text
     assert "on recipe 'paper' run as" not in text

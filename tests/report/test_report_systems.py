@@ -48,9 +48,10 @@ def test_a_row_of_another_setting_is_only_quoted(run):
 
 def test_a_published_row_with_memory_stands_above_ours_with_memory_only(run):
     row = replace(ROW, memory=True)
-    runs = [run("teen", 50.0), run("teen", 51.0, memory=True)]
+    runs = [run("teen", 20.0), run("teen", 21.0, memory=True)]
     made = systems_table(runs, [row], published(), fixed=True, recipe="paper", notes=())
-    assert list(lines(made)) == [("teen", "-M", "ours"), ("teen", "+M", "published"), ("teen", "+M", "ours")]
+    assert list(lines(made)) == [("teen", "-M", "ours"), ("teen", "+M", "quoted"), ("teen", "+M", "ours")]
+    assert [cell(made, ("teen", memory, "ours"), "session_8").mark for memory in ("-M", "+M")] == ["", "‡"]
 
 
 def test_costs_are_those_of_one_split(run):

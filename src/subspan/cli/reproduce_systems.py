@@ -75,8 +75,13 @@ def multi_session_part(
             ran, left_out = run_systems(names, protocol, splits, parts, place, lambda t=task: bar.advance(t))
             kept, absent = stored_runs(names, protocol, list(splits), parts, recipe)
         fixed = protocol.draws == 0
-        quoted = published().fixed_split if fixed else published().without_memory
-        rows = [row for row in (*quoted.rows, *(() if fixed else published().with_memory.rows)) if row.systems]
+        tables = [published().fixed_split] if fixed else []
+        rows = [
+            row
+            for table in (*tables, published().without_memory, published().with_memory)
+            for row in table.rows
+            if row.systems
+        ]
         notes = (
             f"Base sessions by recipe '{recipe}'. Splits: {', '.join(splits)}; a system is averaged over those it "
             "can run on.",

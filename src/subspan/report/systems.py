@@ -62,8 +62,8 @@ def systems_table(
 ) -> ReportTable:
     """Every system, the published row of the same system above ours.
 
-    On the fixed split a published row has the setting of ours; there a last session more than ``BELOW`` points below it
-    is marked. The rows that the paper quotes beside its random splits are of the fixed one.
+    On the fixed split a published row has the setting of ours, and so have the rows that the paper quotes beside its
+    random splits; there a last session more than ``BELOW`` points below is marked.
     """
     measures = session_measures()
     costs = (
@@ -76,8 +76,10 @@ def systems_table(
     rows = []
     for run in sorted(runs, key=lambda run: (run.result.memory, run.name)):
         row = theirs.get(run.name)
-        if row is not None and (row.memory is None or row.memory == run.result.memory):
-            label = PUBLISHED if fixed else QUOTED
+        if row is not None and row.memory not in (None, run.result.memory):
+            row = None
+        if row is not None:
+            label = PUBLISHED if fixed and row.memory is None else QUOTED  # only the paper's tables tell of memory
             headings = (run.name, memory_text(run.result.memory), label, row.source)
             rows.append(Row(headings, (*published_cells(row, measures), Cell(), Cell(), Cell()), run.name))
         ours = list(our_cells(run.result, measures))
@@ -91,7 +93,7 @@ def systems_table(
     parts = dict.fromkeys(f"{run.name}: its part was trained on {run.training.place}" for run in trained)
     setting = (
         f"{MARK}: the last session is more than {BELOW:g} points below the published row. Published rows have networks "
-        "of their own."
+        f"of their own; '{QUOTED}': as the paper quotes it beside its random splits."
         if fixed
         else f"'{QUOTED}': as the paper quotes it, on the fixed split, with a network of its own: another setting."
     )
