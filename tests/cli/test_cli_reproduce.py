@@ -138,7 +138,8 @@ def test_our_own_method_has_the_options_of_each_recipe(written, folder):
     with (written / "fixed-split.csv").open() as file:
         lines = [line for line in csv.DictReader(file) if line["system"] == "Calibrated prototypes"]
     found = {line["network"]: float(line["novel"]) for line in lines if line["memory"] == "no"}
-    for recipe, options in (("paper", {}), ("strong", {"shrinkage": 8.0, "learned": 0.15, "pull": 0.0, "offset": 0.08})):
+    chosen = {"shrinkage": 8.0, "learned": 0.15, "pull": 0.0, "offset": 0.08}
+    for recipe, options in (("paper", {}), ("strong", chosen)):
         features = FeatureSet.load(folder / f"{recipe}-fixed.safetensors")
         result = reproduce.FIXED.run(features, create_method("calibrated", **options), memory=False)
         assert found[f"recipe {recipe}"] == pytest.approx(result.novel[0, -1])
