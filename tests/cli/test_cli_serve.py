@@ -64,7 +64,8 @@ def test_it_starts_says_where_answers_and_ends(catalogue: Path):
         (["nowhere.subspan"], "there is nothing there"),
         (["CATALOGUE", "--token-file", "nowhere"], "'nowhere': No such file or directory"),
         (["CATALOGUE", "--token-file", "short"], "the token in 'short' must have at least 16 characters"),
-        (["CATALOGUE", "--rate", "0"], "rate must be greater than 0"),
+        (["CATALOGUE", "--rate", "0"], "rate must be positive; got 0.0"),
+        (["CATALOGUE", "--workers", "-1"], "workers must be at least 0; got -1"),
     ],
 )
 def test_what_keeps_it_from_starting_is_one_sentence(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import PIL.Image
 
-from subspan.values import option
+from subspan.values import check_options, option
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,9 @@ class ServeSettings:
     def __post_init__(self) -> None:
         if not 0 <= self.port < 2**16:
             raise ValueError(f"port must lie between 0 and 65535; got {self.port}")
-        if self.workers < 0:
-            raise ValueError(f"workers must be a whole number, 0 or more; got {self.workers}")
-        positive = (
-            "max_images max_image_bytes max_body_bytes max_pixels max_requests max_waiting rate burst upload_seconds "
-            "refresh_seconds"
-        )
-        for name in positive.split():
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be greater than 0; got {getattr(self, name)}")
+        limits = "max_images max_image_bytes max_body_bytes max_pixels max_requests max_waiting rate burst"
+        positive = (*limits.split(), "upload_seconds", "refresh_seconds")
+        check_options(self, positive=positive, at_least={0: ("workers",)})
         limit = PIL.Image.MAX_IMAGE_PIXELS
         if limit is not None and self.max_pixels > limit:
             raise ValueError(f"max_pixels must be at most {limit}, what Pillow decodes; got {self.max_pixels}")
