@@ -2,6 +2,10 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import zipfile
 from dataclasses import fields
 from pathlib import Path
 
@@ -10,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from subspan.features import FeatureFileError, FeatureSet, bundled, quantise
+from subspan.features import SUFFIXES, FeatureFileError, FeatureSet, bundled, quantise
 
 ROOT = Path(__file__).resolve().parents[1]
 C0, C1, D = 3, 4, 6
@@ -106,9 +111,10 @@ def test_only_what_is_needed_is_needed(tmp_path):
     assert features.class_names == tuple(f"class {i}" for i in range(C0 + C1))
 
 
-def test_header_travels(tmp_path):
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_header_travels(suffix, tmp_path):
     given = arrays() | {"head": "cosine", "head_scale": 16.0, "meta": {"commit": "abc", "split": [1, 2]}}
-    features = FeatureSet.load(FeatureSet.from_arrays(given).save(tmp_path / "file.safetensors"))
+    features = FeatureSet.load(FeatureSet.from_arrays(given).save(tmp_path / f"file{suffix}"))
     assert (features.head, features.head_scale, features.meta) == ("cosine", 16.0, {"commit": "abc", "split": [1, 2]})
     assert features.class_names[:3] == ("ash", "Bär", "犬")
 
@@ -142,6 +148,34 @@ def test_npz_may_be_of_lower_precision_too(precision, tmp_path):
     loaded = FeatureSet.load(tmp_path / "file.npz")
     np.testing.assert_array_equal(loaded.novel_support, FeatureSet.load(path).novel_support)
     assert loaded.class_names == features.class_names
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
+def test_both_forms_hold_the_same(precision, tmp_path):
+    given = arrays() | {"base_covariance": np.diag(np.arange(1.0, D + 1)), "head": "cosine", "head_scale": 16.0}
+    features = FeatureSet.from_arrays(given | {"meta": {"split": "Bär"}})
+    one, other = (features.save(tmp_path / f"file{suffix}", precision) for suffix in (".safetensors", ".npz"))
+    with safe_open(one, framework="np") as file:
+        header, stored = file.metadata()["subspan"], load_file(one)
+    with np.load(other, allow_pickle=False) as file:
+        found = dict(file)
+    assert json.loads(str(found.pop("subspan"))) == json.loads(header)
+    assert found.keys() == stored.keys()
+    for name, array in stored.items():
+        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape), name
+        np.testing.assert_array_equal(found[name], array, name)
+    assert found["base_test"].dtype == precision
+    assert_same(FeatureSet.load(other), FeatureSet.load(one))
+
+
+def test_npz_is_compressed_and_the_same_every_time(tmp_path):
+    given = arrays() | {"base_test": np.ones((C0, 900, D), np.float32)}
+    features = FeatureSet.from_arrays(given)
+    path = features.save(tmp_path / "file.npz")
+    assert path.stat().st_size < features.base_test.nbytes / 4
+    with zipfile.ZipFile(path) as file:
+        assert {entry.date_time for entry in file.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    assert features.save(tmp_path / "again.npz").read_bytes() == path.read_bytes()
 
 
 vectors = hnp.arrays(
@@ -183,7 +217,7 @@ def test_a_file_comes_back(tmp_path_factory, data):
             "head_scale": data.draw(st.floats(0.1, 100)),
         }
     )
-    path = tmp_path_factory.mktemp("features") / "file.safetensors"
+    path = tmp_path_factory.mktemp("features") / f"file{data.draw(st.sampled_from(SUFFIXES))}"
     assert_same(FeatureSet.load(features.save(path)), features)
 
 
@@ -319,6 +353,10 @@ def header(**values):
     return {"subspan": json.dumps(values)}
 
 
+def save_npz(given, path, metadata):
+    np.savez(path, **given, **metadata)
+
+
 FILES = {
     "missing.npz": (lambda path: None, "there is no feature file"),
     "text.npz": (lambda path: path.write_text("hello"), "is no readable npz file"),
@@ -336,11 +374,37 @@ FILES = {
     ),
     "weights.safetensors": (
         lambda path: save_file({"a": np.ones(2)}, path, header(backbone="resnet12")),
-        "is a safetensors file but no feature file: its header has no 'format'",
+        "is no feature file: its 'subspan' header has no 'format'",
     ),
     "lacking.safetensors": (
         lambda path: save_file({"base_weight": np.ones((2, 2))}, path, header(format=1)),
         "lacks the array 'base_test'",
+    ),
+    "future.npz": (
+        lambda path: save_npz({"a": np.ones(2)}, path, header(format=99)),
+        "has format 99; this version of Subspan reads up to 2",
+    ),
+    "header.npz": (lambda path: save_npz({"a": np.ones(2)}, path, {"subspan": "{"}), "header of .* is damaged"),
+    "number.npz": (lambda path: save_npz({"a": np.ones(2)}, path, {"subspan": 7}), "header of .* is damaged"),
+    "weights.npz": (
+        lambda path: save_npz({"a": np.ones(2)}, path, header(backbone="resnet12")),
+        "is no feature file: its 'subspan' header has no 'format'",
+    ),
+    "lacking.npz": (
+        lambda path: save_npz({"base_weight": np.ones((2, 2))}, path, header(format=2)),
+        "lacks the array 'base_test'",
+    ),
+    "alone.npz": (
+        lambda path: save_npz({"base_test.scale": np.ones(2)}, path, header(format=2)),
+        "arrays of .* do not fit each other: KeyError\\('base_test'\\)",
+    ),
+    "alone.safetensors": (
+        lambda path: save_file({"base_test.scale": np.ones(2)}, path, header(format=2)),
+        "arrays of .* do not fit each other: KeyError\\('base_test'\\)",
+    ),
+    "scales.npz": (
+        lambda path: save_npz({"base_test.scale": np.ones(2), "base_test": np.ones((3, 2))}, path, header(format=2)),
+        "arrays of .* do not fit each other: ValueError",
     ),
     "pickled.npz": (
         lambda path: np.savez(path, base_weight=np.array([{"a": 1}], dtype=object)),
@@ -358,10 +422,11 @@ def test_a_bad_file_is_named(name, tmp_path):
     assert name in str(caught.value)
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+@pytest.mark.parametrize("suffix", [*SUFFIXES, ".others.npz"])
 def test_a_file_cut_short_is_named(suffix, tmp_path):
-    path = tmp_path / f"short{suffix}"
-    np.savez(path, **arrays()) if suffix == ".npz" else FeatureSet.from_arrays(arrays()).save(path)
+    path = FeatureSet.from_arrays(arrays()).save(tmp_path / f"short{suffix}")
+    if suffix == ".others.npz":
+        np.savez(path, **arrays())
     whole = path.read_bytes()
     for share in (0.0, 0.1, 0.5, 0.99):
         path.write_bytes(whole[: int(share * len(whole))])
@@ -369,11 +434,48 @@ def test_a_file_cut_short_is_named(suffix, tmp_path):
             FeatureSet.load(path)
 
 
+def test_a_flipped_bit_of_an_npz_is_noticed(tmp_path):
+    path = FeatureSet.from_arrays(arrays()).save(tmp_path / "file.npz")
+    whole = path.read_bytes()
+    with zipfile.ZipFile(path) as file:
+        entries = file.infolist()
+    for entry in entries:
+        extra = int.from_bytes(whole[entry.header_offset + 28 : entry.header_offset + 30], "little")
+        start = entry.header_offset + 30 + len(entry.filename) + extra  # of the compressed array
+        spoilt = bytearray(whole)
+        spoilt[start + entry.compress_size // 2] ^= 16
+        path.write_bytes(spoilt)
+        with pytest.raises(FeatureFileError, match=r"'.*file.npz' is (damaged|no readable npz file): "):
+            FeatureSet.load(path)
+
+
+SAVE_WITH_LITTLE_ROOM = """
+import resource, signal, sys
+from subspan.features import FeatureSet
+features = FeatureSet.load(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # who writes beyond the limit is killed
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+features.save(sys.argv[1], "float32")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits on the size of a file")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_who_is_killed_while_writing_leaves_the_old_file(suffix, tmp_path):
+    path = FeatureSet.from_arrays(arrays()).save(tmp_path / f"file{suffix}", "int8")
+    whole = path.read_bytes()
+    killed = subprocess.run([sys.executable, "-c", SAVE_WITH_LITTLE_ROOM, path], check=False)
+    assert killed.returncode == -signal.SIGXFSZ
+    assert path.read_bytes() == whole
+
+
 def test_what_cannot_be_written_is_refused(tmp_path):
-    with pytest.raises(FeatureFileError, match=r"is written as .safetensors; got '.*file.npz'"):
-        FeatureSet.from_arrays(arrays()).save(tmp_path / "file.npz")
+    for name in ("file.npy", "file", "file.npz.gz"):
+        with pytest.raises(FeatureFileError, match=rf"is written as \.safetensors or \.npz; got '.*{name}'"):
+            FeatureSet.from_arrays(arrays()).save(tmp_path / name)
     given = arrays()
     given["base_test"][0, 0, 0] = 1e6
     with pytest.raises(FeatureFileError, match="float16 holds numbers up to 65504; 'base_test' has 1e"):
-        FeatureSet.from_arrays(given).save(tmp_path / "file.safetensors", "float16")
+        FeatureSet.from_arrays(given).save(tmp_path / "file.npz", "float16")
     assert list(tmp_path.iterdir()) == []

@@ -13,9 +13,9 @@ Arrays, rectangular or, for unequal counts per class, flat with a ``NAME_labels`
                                         triangle, row by row
     base_names, novel_names, base_wnids, novel_wnids; embedding.NAME (C0 + C1, e), base classes first
 
-As safetensors (JSON header under the key ``subspan``) or npz, in float32, float16, or int8 with one scale per vector. A
-cosine head is read as unit rows and unit features times its scale, so that linear scores equal the trained ones; its
-base_covariance is that of the unit features.
+As safetensors or compressed npz, with a JSON header under the key ``subspan``, in float32, float16, or int8 with one
+scale per vector; an npz of others may do without the header. A cosine head is read as unit rows and unit features times
+its scale, so that linear scores equal the trained ones; its base_covariance is that of the unit features.
 """
 
 import json
@@ -34,6 +34,8 @@ from safetensors.numpy import save_file
 from subspan.files import replacing
 
 FORMAT = 2  # since 2 a covariance in half precision is kept as its upper triangle
+HEADER = "subspan"
+SUFFIXES = (".safetensors", ".npz")
 Precision = Literal["float32", "float16", "int8"]
 REQUIRED = ("base_weight", "base_test", "novel_test", "novel_support")
 OPTIONAL = ("base_bias", "base_mean", "base_memory", "base_covariance")
@@ -179,14 +181,27 @@ class FeatureSet:
             raise FeatureFileError(f"there is no feature file '{path}'")
         if path.is_dir():
             raise FeatureFileError(f"'{path}' is a folder, not a feature file")
-        arrays = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
-        return cls.from_arrays(arrays, source=f"'{path}'")
+        stored, header = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
+        told = {} if header is None else _parse(header, path)
+        try:
+            arrays = _decode(stored)
+        except (KeyError, ValueError, TypeError) as error:
+            raise FeatureFileError(f"the arrays of '{path}' do not fit each other: {error!r}") from error
+        return cls.from_arrays(arrays | told, source=f"'{path}'")
 
     def save(self, path: str | Path, precision: Precision = "float32") -> Path:
-        """Write a feature file as safetensors; int8 stores one scale per vector of the large arrays."""
-        path = Path(path)
-        if path.suffix != ".safetensors":
-            raise FeatureFileError(f"a feature file is written as .safetensors; got '{path}'")
+        """Write a feature file, ``.safetensors`` or, smaller, ``.npz``; int8 stores one scale per vector."""
+        path = check_suffix(path)
+        arrays = self._encode(precision)
+        header = {"format": FORMAT, "head": self.head, "head_scale": self.head_scale, "meta": dict(self.meta)}
+        header |= {name: getattr(self, name) for name in LISTS}
+        write = _write_npz if path.suffix == ".npz" else save_file
+        with replacing(path) as file:
+            write(arrays, file, {HEADER: json.dumps(header)})
+        return path
+
+    def _encode(self, precision: Precision) -> dict[str, Array]:
+        """The arrays as they are stored; :func:`_decode` takes them back."""
         arrays: dict[str, Array] = {}
         for name in REQUIRED + OPTIONAL:
             array = getattr(self, name)
@@ -210,11 +225,7 @@ class FeatureSet:
             arrays[name + LABELS] = labels.astype(np.int32)
         for name, vectors in self.embeddings.items():
             arrays[EMBEDDING + name] = np.asarray(vectors, np.float32 if precision == "float32" else np.float16)
-        header = {"format": FORMAT, "head": self.head, "head_scale": self.head_scale, "meta": dict(self.meta)}
-        header |= {name: getattr(self, name) for name in LISTS}
-        with replacing(path) as file:
-            save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, file, {"subspan": json.dumps(header)})
-        return path
+        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     def for_linear_scores(self) -> "FeatureSet":
         """The same features such that linear scores equal the trained head's: a cosine head becomes a linear one."""
@@ -237,6 +248,14 @@ def bundled() -> FeatureSet:
         return FeatureSet.load(path)
 
 
+def check_suffix(path: str | Path) -> Path:
+    """The path of a feature file to write; a name that ends otherwise than in ``SUFFIXES`` is refused."""
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise FeatureFileError(f"a feature file is written as {' or '.join(SUFFIXES)}; got '{path}'")
+    return path
+
+
 def quantise(array: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """An array (..., d) as int8 with one scale (...,) per vector.
 
@@ -254,38 +273,51 @@ def _unit(array: Array) -> Array:
     return array / np.maximum(np.linalg.norm(array, axis=-1, keepdims=True), 1e-12)
 
 
-def _read_npz(path: Path) -> dict[str, Any]:
+def _write_npz(arrays: Mapping[str, Array], file: Path, metadata: Mapping[str, str]) -> None:
+    """Write arrays and metadata compressed; equal contents give equal bytes, as numpy dates every entry 1980."""
+    entries: dict[str, Any] = {**arrays, **metadata}
+    with open(file, "wb") as stream:  # given a name, numpy would add .npz to it
+        np.savez_compressed(stream, **entries)
+
+
+def _read_npz(path: Path) -> tuple[dict[str, Array], str | None]:
+    """The arrays as stored and the text of the header, which files that others wrote do not have."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return _decode({name: file[name] for name in file.files})
+            arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, KeyError) as error:
         raise FeatureFileError(f"'{path}' is no readable npz file: {error}") from error
     except Exception as error:  # zipfile and zlib raise their own kinds
         raise FeatureFileError(f"'{path}' is damaged: {error}") from error
+    header = arrays.pop(HEADER, None)
+    return arrays, None if header is None else str(header)
 
 
-def _read_safetensors(path: Path) -> dict[str, Any]:
+def _read_safetensors(path: Path) -> tuple[dict[str, Array], str]:
+    """The arrays as stored and the text of the header."""
     try:
         with safe_open(path, framework="np") as file:
-            arrays: dict[str, Any] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            text = (file.metadata() or {}).get("subspan")
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            header = (file.metadata() or {}).get(HEADER)
     except (SafetensorError, OSError) as error:
         raise FeatureFileError(f"'{path}' is no readable safetensors file: {error}") from error
-    if text is None:
+    if header is None:
         raise FeatureFileError(f"'{path}' is a safetensors file but no feature file: its header has no 'subspan' entry")
+    return arrays, header
+
+
+def _parse(text: str, path: Path) -> dict[str, Any]:
+    """What a header says of the things that the schema knows."""
     try:
         header = json.loads(text)
         version = int(header["format"])
     except KeyError:
-        raise FeatureFileError(
-            f"'{path}' is a safetensors file but no feature file: its header has no 'format'"
-        ) from None
+        raise FeatureFileError(f"'{path}' is no feature file: its 'subspan' header has no 'format'") from None
     except (ValueError, TypeError) as error:
         raise FeatureFileError(f"the header of '{path}' is damaged: {error!r}") from error
     if version > FORMAT:
         raise FeatureFileError(f"'{path}' has format {version}; this version of Subspan reads up to {FORMAT}")
-    known = {key: header[key] for key in (*LISTS, "head", "head_scale", "meta") if header.get(key) is not None}
-    return _decode(arrays) | known
+    return {key: header[key] for key in (*LISTS, "head", "head_scale", "meta") if header.get(key) is not None}
 
 
 def _decode(arrays: dict[str, Any]) -> dict[str, Any]:

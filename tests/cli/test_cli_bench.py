@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from made_up_features import BASE_COUNT, WIDTH, made_up_arrays
 
-from subspan.features import FeatureSet
+from subspan.features import SUFFIXES, FeatureSet
 from subspan.methods import list_methods, method_options
 
 C0, C1, D = BASE_COUNT, 6, WIDTH
@@ -320,11 +320,12 @@ def test_one_method_is_explained(subspan, monkeypatch):
     one_sentence(subspan("methods", "magic"), "there is no method 'magic'; the methods are")
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
-def test_convert(precision, subspan, split, tmp_path):
+def test_convert(precision, suffix, subspan, split, tmp_path):
     names = [f"base {i}" for i in range(C0)] + [f"novel {i}" for i in range(C1)]
     np.savez(tmp_path / "vectors.npz", names=names, vectors=np.eye(C0 + C1))
-    target = tmp_path / "new" / "split.safetensors"
+    target = tmp_path / "new" / f"split{suffix}"
     status, out, _ = subspan(
         "convert", split, target, "--precision", precision, "--embeddings", f"eye={tmp_path / 'vectors.npz'}"
     )
@@ -345,7 +346,7 @@ def test_convert_refuses(subspan, split, tmp_path):
         subspan("convert", split, target, "--precision", "int4"), "must be float32, float16 or int8; got 'int4'"
     )
     one_sentence(subspan("convert", split, target, "--embeddings", "x"), "--embeddings reads NAME=FILE; got 'x'")
-    one_sentence(subspan("convert", split, tmp_path / "t.npz"), "is written as .safetensors")
+    one_sentence(subspan("convert", split, tmp_path / "t.npy"), "is written as .safetensors or .npz; got")
     one_sentence(subspan("convert", "none.npz", target), "there is no feature file 'none.npz'")
     assert not target.exists()
 

@@ -139,9 +139,13 @@ def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -
     assert RUNNER.invoke(app, held_out).exit_code == 0
     of_validation = TrainedPart.load(tmp_path / "held-out.safetensors")
     assert of_validation.about["training"]["learn_from"] == "validation"
-    result = RUNNER.invoke(app, ["pack", *common, "--run", str(folder), "--out", str(out), "--no-covariance"])
+    result = RUNNER.invoke(
+        app, ["pack", *common, "--run", str(folder), "--out", str(tmp_path / "f.npz"), "--no-covariance"]
+    )
     assert result.exit_code == 0, result.output
-    assert FeatureSet.load(out).base_covariance is None
+    packed = FeatureSet.load(tmp_path / "f.npz")
+    assert packed.base_covariance is None
+    np.testing.assert_array_equal(packed.base_weight, features.base_weight)
 
 
 def test_a_run_takes_its_own_images_in_a_size_it_knows(photographs: Path, tmp_path: Path) -> None:
@@ -196,7 +200,7 @@ def test_wrong_words_are_refused_before_images_are_read(tmp_path: Path) -> None:
         ([*train, "folder", "--device", "cuda:99"], "cuda:99"),
         ([*train, "folder", "--device", "cpu"], "there is nothing at"),
         ([*train, "folder", "--image-size", "80"], "images of 80 pixels are smaller than the crops of 84: choose"),
-        (["pack", "--run", "r", "--data", "d", "--out", "f.npz"], r"written as .safetensors; got 'f.npz'"),
+        (["pack", "--run", "r", "--data", "d", "--out", "f.npy"], "written as .safetensors or .npz; got 'f.npy'"),
     ):
         result = RUNNER.invoke(app, words)
         assert message in str(result.exception), words

@@ -9,11 +9,13 @@ import typer
 from subspan.cli.inputs import find_embeddings, named
 from subspan.features import FeatureSet, Precision
 
-HELP = """Rewrite a feature file as safetensors, in float32, float16 or int8, with class names and embeddings if wanted.
+HELP = """Rewrite a feature file in float32, float16 or int8, with class names and embeddings if wanted.
+
+The name to write ends in .safetensors or, for the compressed form, in .npz.
 
 Example:
 
-    subspan convert split1.npz split1.safetensors --precision int8 --embeddings glove300=glove300.npz
+    subspan convert split1.safetensors split1.npz --precision int8 --embeddings glove300=glove300.npz
 """
 
 
@@ -23,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 def convert(
     source: Annotated[Path, typer.Argument(help="Feature file to read (.npz or .safetensors).")],
-    target: Annotated[Path, typer.Argument(help="Feature file to write (.safetensors).")],
+    target: Annotated[Path, typer.Argument(help="Feature file to write (.npz or .safetensors).")],
     precision: Annotated[str, typer.Option(help="float32, float16 or int8.")] = "float16",
     embeddings: Annotated[
         list[str] | None,

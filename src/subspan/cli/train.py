@@ -17,7 +17,7 @@ from subspan.cli.inputs import named
 from subspan.cli.train_network import network_system, store_result
 from subspan.cli.train_system import embeddings_for, train_system, trained_system
 from subspan.data import SPLITS, ImageSet, Split, SplitRecipe, parse_split, read_images
-from subspan.features import FeatureSet
+from subspan.features import FeatureSet, check_suffix
 from subspan.systems.base import TrainedSystem
 from subspan.systems.training_features import TrainingFeatures
 from subspan.systems.training_run import Training
@@ -182,7 +182,7 @@ def extract_command(
 def pack_command(
     run: RunOption,
     data: DataOption,
-    out: Annotated[Path, typer.Option("--out", help="the feature file to write, .safetensors")],
+    out: Annotated[Path, typer.Option("--out", help="the feature file to write, .safetensors or, compressed, .npz")],
     lists: ListsOption = None,
     image_size: RunSizeOption = None,
     device: DeviceOption = "auto",
@@ -203,8 +203,7 @@ def pack_command(
 
     Example: subspan pack --run runs/random-1 --data mini-imagenet --out random-1.safetensors
     """
-    if out.suffix != ".safetensors":
-        raise ValueError(f"a feature file is written as .safetensors; got '{out}'")
+    check_suffix(out)
     wanted = Contents(**contents, covariance=covariance)
     found = _open(run, data, lists, image_size)
     _pack(found, device, Viewing(**viewing), wanted, out, Storage(**storage))
