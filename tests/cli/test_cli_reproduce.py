@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,22 +47,25 @@ def subspan(tmp_path_factory):
         yield call
 
 
-def write_split(folder, name, seed, *, novel=C1, without=(), **meta):
+def write_split(folder, name, seed, *, novel=C1, without=(), suffix=".npz", **meta):
     arrays = made_up_arrays(seed, novel, support_images=3) | {"meta": meta}
     arrays = {key: value for key, value in arrays.items() if key not in without}
-    return FeatureSet.from_arrays(arrays).save(folder / f"{name}.safetensors")
+    return FeatureSet.from_arrays(arrays).save(folder / f"{name}{suffix}")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two random splits (one without covariance), the development split, two fixed ones, one of the other network."""
+    """Two random splits (one without covariance), the development split, two fixed ones, one of the other network.
+
+    The last is safetensors, all others are npz.
+    """
     folder = tmp_path_factory.mktemp("features")
     write_split(folder, "paper-random-1", 1, split="random:1", session0_validation=81.5, session0_test=80.0)
     write_split(folder, "paper-random-4", 4, split="random:4", session0_test=78.0, without=["base_covariance"])
     write_split(folder, "paper-random-0", 0, split="random:0", session0_validation=99.9, session0_test=99.9)
     write_split(folder, "paper-fixed", 5, split="fixed")
     write_split(folder, "strong-fixed", 6, split="fixed")
-    write_split(folder, "he-random-2", 2, split="random:2", session0_validation=79.5)
+    write_split(folder, "he-random-2", 2, suffix=".safetensors", split="random:2", session0_validation=79.5)
     return folder
 
 
@@ -78,7 +82,7 @@ def written(subspan, folder, tmp_path_factory):
         readouterr = staticmethod(lambda: type("Captured", (), {"out": "", "err": ""}))
 
     out, parts = tmp_path_factory.mktemp("out"), tmp_path_factory.mktemp("parts")
-    store_topic(parts, FeatureSet.load(folder / "paper-random-1.safetensors"))
+    store_topic(parts, FeatureSet.load(folder / "paper-random-1.npz"))
     options = ("--systems", "ncm,fecam,lwof,topic", "--parts", parts, "--report", out, "--markdown", out / "R.md")
     status, _, _ = subspan(NoCapture, "--features", folder, *options)
     assert status == 0
@@ -107,7 +111,7 @@ def test_our_rows_are_means_over_the_splits_present(written, folder):
     """Session 0 needs no session at all: base rows times base test features."""
     accuracies = []
     for seed in (1, 4):
-        features = FeatureSet.load(folder / f"paper-random-{seed}.safetensors")
+        features = FeatureSet.load(folder / f"paper-random-{seed}.npz")
         predicted = (features.base_test @ features.base_weight.T).argmax(1)
         accuracies.append(100 * (predicted == features.base_test_labels).mean())
     tables = rows_of(written / "sessions-without-memory.csv")
@@ -140,7 +144,7 @@ def test_our_own_method_has_the_options_of_each_recipe(written, folder):
     found = {line["network"]: float(line["novel"]) for line in lines if line["memory"] == "no"}
     chosen = {"shrinkage": 8.0, "learned": 0.15, "pull": 0.0, "offset": 0.08}
     for recipe, options in (("paper", {}), ("strong", chosen)):
-        features = FeatureSet.load(folder / f"{recipe}-fixed.safetensors")
+        features = FeatureSet.load(folder / f"{recipe}-fixed.npz")
         result = reproduce.FIXED.run(features, create_method("calibrated", **options), memory=False)
         assert found[f"recipe {recipe}"] == pytest.approx(result.novel[0, -1])
     default = reproduce.FIXED.run(features, create_method("calibrated"), memory=False)
@@ -175,14 +179,14 @@ def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):
     assert "Means over 1 of 10 splits: random-1. Only these" in (written / "beyond.md").read_text()
     assert "Calibrated" not in (written / "main.md").read_text(), "a row of other splits is no row of this table"
     text = (written / "R.md").read_text()
-    assert "Calibrated prototypes: paper-random-4.safetensors without what the method needs (base_covariance)." in text
+    assert "Calibrated prototypes: paper-random-4.npz without what the method needs (base_covariance)." in text
 
 
 def test_systems_run_where_they_can(written, folder):
     random, fixed = (rows_of(written / f"systems-{where}-paper.csv") for where in ("random", "fixed"))
     assert {name for name, _ in random} == {"ncm", "fecam", "topic", "subspace", "prototype", "calibrated"}
     assert {name for name, _ in fixed} == {"ncm", "fecam", "subspace", "prototype", "calibrated"}
-    features = FeatureSet.load(folder / "paper-fixed.safetensors")
+    features = FeatureSet.load(folder / "paper-fixed.npz")
     unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (features.base_test, features.base_mean)]
     accuracy = 100 * ((unit[0] @ unit[1].T).argmax(1) == features.base_test_labels).mean()
     assert float(fixed["ncm", "-M"]["session_0"]) == pytest.approx(accuracy)
@@ -223,11 +227,11 @@ def test_the_document_says_what_is_missing(written):
 
 
 def test_the_development_split_enters_no_table(subspan, folder, tmp_path, capsys):
-    shutil.copy(folder / "paper-random-0.safetensors", tmp_path)
+    shutil.copy(folder / "paper-random-0.npz", tmp_path)
     status, _, error = subspan(capsys, "--features", tmp_path)
     assert status == 2
     assert "no feature file of the random splits 1 to 10" in error
-    shutil.move(tmp_path / "paper-random-0.safetensors", tmp_path / "paper-random-3.safetensors")
+    shutil.move(tmp_path / "paper-random-0.npz", tmp_path / "paper-random-3.npz")
     status, _, error = subspan(capsys, "--features", tmp_path)
     assert status == 2
     assert "is named after the split random:3 but was made from random:0" in error
@@ -238,7 +242,7 @@ def test_methods_are_run_with_the_settings_of_a_config(subspan, folder, tmp_path
     subspace = Setting("subspace", given={"gamma": 0.0, "learning_rate": 0.3}, chosen={"weight_decay": 5e-3})
     finetune = Setting("finetune", given={"learning_rate": 0.3})
     config = Config("multi-session", (subspace, finetune)).save(tmp_path / "config.json")
-    shutil.copy(folder / "paper-random-1.safetensors", tmp_path)
+    shutil.copy(folder / "paper-random-1.npz", tmp_path)
     status, _, _ = subspan(capsys, "--features", tmp_path, "--config", config, "--markdown", tmp_path / "R.md")
     assert status == 0
     lines = (tmp_path / "R.md").read_text().splitlines()
@@ -260,7 +264,7 @@ def test_another_recipe_gets_a_section_without_what_stands_in_that_of_the_paper(
 ):
     shutil.copy(folder / "he-random-2.safetensors", tmp_path / f"{recipe}-random-2.safetensors")
     for name in ("paper-random-1", "paper-fixed"):
-        shutil.copy(folder / f"{name}.safetensors", tmp_path)
+        shutil.copy(folder / f"{name}.npz", tmp_path)
     document = tmp_path / "R.md"
     document.write_text("<!-- section multi-session: made by hand. -->\n\n# Multi-session\n\nAs it was.\n")
     status, output, _ = subspan(capsys, "--features", tmp_path, "--recipe", recipe, "--markdown", document)
@@ -278,11 +282,11 @@ def test_another_recipe_gets_a_section_without_what_stands_in_that_of_the_paper(
 
 def test_without_files_the_tables_are_printed_with_what_was_left_out(subspan, folder, tmp_path, capsys):
     for name in ("paper-random-0", "paper-random-1"):
-        shutil.copy(folder / f"{name}.safetensors", tmp_path)
+        shutil.copy(folder / f"{name}.npz", tmp_path)
     status, output, error = subspan(capsys, "--features", tmp_path)
     assert status == 0
     assert "Means over 1 of 10 splits: random-1." in error
-    assert "Left out paper-random-0.safetensors" in error
+    assert "Left out paper-random-0.npz" in error
     for title in ("Main table", "All sessions, with memory", "With and without R_old", "Another protocol"):
         assert title in output
 
@@ -313,6 +317,12 @@ def test_no_folder_at_all(subspan, tmp_path, capsys, monkeypatch):
     status, _, error = subspan(capsys, "--features", tmp_path / "none")
     assert status == 2
     assert "there is no folder" in error
+
+
+def test_the_folder_of_this_checkout_has_every_split_once():
+    inventory = reproduce.take_inventory(Path(__file__).parents[2] / reproduce.FOLDER)
+    assert sorted(inventory.random["paper"]) == list(range(1, 11))
+    assert {"paper", "strong"} <= set(inventory.fixed)
 
 
 def test_the_folder_of_a_checkout_is_found_from_within(tmp_path):

@@ -45,7 +45,7 @@ def write_half(folder, split, seed=0, *, novel=NOVEL, kind="novel", **meta):
     words = arrays.pop("embedding.words")
     arrays |= {f"embedding.{name}": words for name in ("glove300", "glove100", "description")}
     arrays["meta"] = {"split": split, "contents": {"novel": kind}, "session0_test": 71.5, **meta}
-    return FeatureSet.from_arrays(arrays).save(folder / f"paper-{split}.safetensors")
+    return FeatureSet.from_arrays(arrays).save(folder / f"paper-{split}.npz")
 
 
 def rows_of(path):
@@ -58,7 +58,7 @@ def test_both_halves_in_every_form(reproduce, tmp_path):
     for seed, split in enumerate(("ravi", "tiered")):
         write_half(tmp_path, split, seed)
     out = tmp_path / "out"
-    features = FeatureSet.load(tmp_path / "paper-ravi.safetensors")
+    features = FeatureSet.load(tmp_path / "paper-ravi.npz")
     episodes = PROTOCOL.draw(features).first_shots(1)
     kept = PROTOCOL.run(features, create_method("ncm"), episodes=episodes)
     about = {"seconds": 60.0, "base_session": {"recipe": "paper"}}
@@ -206,11 +206,11 @@ def test_the_packaged_settings_are_those_of_the_paper():
 @pytest.mark.parametrize(
     ("prepare", "arguments", "sentence"),
     [
-        (lambda folder: None, (), "has no feature file paper-ravi.safetensors or paper-tiered.safetensors"),
+        (lambda folder: None, (), "has no feature file paper-ravi or paper-tiered (.safetensors or .npz)"),
         (
             lambda folder: write_half(folder, "ravi"),
             ("--data", "tiered"),
-            "has no feature file paper-tiered.safetensors",
+            "has no feature file paper-tiered (.safetensors or .npz)",
         ),
         (lambda folder: write_half(folder, "ravi"), ("--data", "cifar"), "--data must be one of mini, tiered"),
         (
@@ -220,7 +220,7 @@ def test_the_packaged_settings_are_those_of_the_paper():
         ),
         (lambda folder: write_half(folder, "ravi", kind="development"), (), "but was made from other data"),
         (
-            lambda folder: shutil.move(write_half(folder, "tiered"), folder / "paper-ravi.safetensors"),
+            lambda folder: shutil.move(write_half(folder, "tiered"), folder / "paper-ravi.npz"),
             (),
             "is named after the novel classes of ravi but was made from other data",
         ),

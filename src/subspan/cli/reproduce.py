@@ -25,7 +25,7 @@ from subspan.cli.reproduce_systems import (
     chosen_systems,
     multi_session_part,
 )
-from subspan.features import FeatureFileError, FeatureSet
+from subspan.features import SUFFIXES, FeatureFileError, FeatureSet
 from subspan.methods import Method, spec_of
 from subspan.protocols.config import Config
 from subspan.protocols.fan_out import Placement
@@ -63,7 +63,7 @@ CONFIGS = {"strong": "multi-session-strong"}  # packaged settings, for recipes t
 
 EXAMPLE = """Rebuild the tables and pictures of the paper from feature files: published values beside ours.
 
-Files are found by name in the folder: RECIPE-random-1 to RECIPE-random-10, and RECIPE-fixed, each .safetensors or .npz.
+Files are found by name in the folder: RECIPE-random-1 to RECIPE-random-10, and RECIPE-fixed, each .npz or .safetensors.
 Splits that are not there are left out of the means, and every table says so. Without --report and --markdown all tables
 are printed; with one of them only the main table is.
 
@@ -136,7 +136,7 @@ def multi_session(
     if not seeds:
         raise FeatureFileError(
             f"'{folder}' has no feature file of the random splits 1 to {SPLITS} with recipe '{recipe}'; they are named "
-            f"{recipe}-random-1.safetensors and so on"
+            f"{recipe}-random-1.npz or {recipe}-random-1.safetensors and so on"
         )
     began = time.perf_counter()
     console = Console(stderr=True)
@@ -218,7 +218,7 @@ def take_inventory(folder: Path) -> Inventory:
     random: dict[str, dict[int, Path]] = {}
     fixed: dict[str, Path] = {}
     left_out = []
-    files = [path for path in sorted(folder.iterdir()) if path.suffix in (".safetensors", ".npz")]
+    files = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES]
     for path in files:
         match = _NAME.fullmatch(path.stem)
         if match is None:

@@ -24,7 +24,7 @@ from subspan.cli.reproduce_systems import (
     part_of,
     stored_episodes,
 )
-from subspan.features import FeatureFileError, FeatureSet
+from subspan.features import SUFFIXES, FeatureFileError, FeatureSet
 from subspan.protocols.config import Config, Setting
 from subspan.protocols.episodes import Episodes
 from subspan.protocols.fan_out import Placement
@@ -163,12 +163,12 @@ def find_halves(folder: Path, recipe: str, data: str | None) -> dict[Half, Path]
     files = {
         half: path
         for half in wanted
-        for ending in (".npz", ".safetensors")
+        for ending in SUFFIXES
         if (path := folder / f"{recipe}-{half.split}{ending}").is_file()
     }
     if not files:
-        names = " or ".join(f"{recipe}-{half.split}.safetensors" for half in wanted)
-        raise FeatureFileError(f"'{folder}' has no feature file {names}")
+        names = " or ".join(f"{recipe}-{half.split}" for half in wanted)
+        raise FeatureFileError(f"'{folder}' has no feature file {names} ({' or '.join(SUFFIXES)})")
     return files
 
 
