@@ -1,6 +1,6 @@
 """Trains the parts of systems that travel with multi-session feature files, on draws from the files' own statistics.
 
-    python benchmarks/make_parts.py benchmarks/features/paper-random-5.safetensors --out benchmarks/systems
+    python benchmarks/make_parts.py benchmarks/features/paper-random-5.npz --out benchmarks/systems
     python benchmarks/make_parts.py FILES... --system lwof --system attractor --out benchmarks/systems
 
 A part takes eight seconds to four minutes of one core, all of a file five to seven minutes. What is there already is

@@ -4,7 +4,7 @@ The paper's appendix leaves some options open. `subspan sweep` chooses them for 
 classes; for tieredImageNet, whose images are not at hand, miniImageNet's choice is taken over.
 
     python benchmarks/make_settings.py                       # the paper's values alone, to start a sweep from
-    subspan sweep benchmarks/features/paper-ravi-development.safetensors --config single-session-mini \
+    subspan sweep benchmarks/features/paper-ravi-development.npz --config single-session-mini \
         --try beta_base=0.003,0.01,0.03,0.1,0.2,0.5,1,2,5 --try learning_rate=0.002,0.003,0.005,0.01,0.02,0.05 \
         --try tau=0.1,0.2,0.5,1,1.5,3,6 --count 300 --out sweep
     python benchmarks/make_settings.py --chosen sweep/config.json

@@ -5,7 +5,7 @@ SGD with its stop rule and at most 1000 steps, 25 + 25 queries of each episode s
 before. The naive loop is torch.optim.SGD with autograd on full weights and cached features (tests/solve/naive.py). The
 authors' way computes the network at every step; `authors_loop.py` times it from a checkout of their repository.
 
-Measured on 2026-11-15, one run each, episodes of `features/paper-ravi.safetensors`, nothing else on the machine. One
+Measured on 2026-11-15, one run each, episodes of `features/paper-ravi.npz`, nothing else on the machine. One
 NVIDIA H200, torch 2.11.0+cu130, the on-chip kernel; the authors' loop took 12.4 ms a step in the same run (13.7 in an
 earlier one), so 6.9 hours for 2000 episodes of 1000 steps:
 
@@ -49,7 +49,7 @@ from subspan.protocols.fan_out import Placement
 from subspan.protocols.single_session import SingleSession, Stage
 from subspan.protocols.single_session_runs import Cell, run_cells
 
-FEATURES = Path(__file__).parent / "features" / "paper-ravi.safetensors"
+FEATURES = Path(__file__).parent / "features" / "paper-ravi.npz"
 METHODS = ("finetune", "subspace", "semantic")
 STEPS = 1000  # of the authors' loop for an episode: where the subspace regularizer stops
 

@@ -24,7 +24,7 @@ fine-tuning row without memory, too, to 1.2 (4.2 with the cap), and the subspace
 most 1200 steps, to 0.5. What ended those is not known; a looser tolerance for all does not explain it
 (docs/results.md).
 
-    python benchmarks/step_cap.py benchmarks/features/paper-random-*.safetensors --draws 3
+    python benchmarks/step_cap.py benchmarks/features/paper-random-* --draws 3
 """
 
 import argparse

@@ -14,7 +14,7 @@ from subspan import IncrementalClassifier, store
 from subspan.features import FeatureSet
 from subspan.methods import automatic
 
-SPLIT = Path(__file__).resolve().parents[2] / "benchmarks" / "features" / "paper-random-2.safetensors"  # never tuned on
+SPLIT = Path(__file__).resolve().parents[2] / "benchmarks" / "features" / "paper-random-2.npz"  # never tuned on
 CALIBRATED = "calibrated:shrinkage=3,offset=0.05"
 CLASSES, WIDTH = 12, 20
 NAMES = [f"base {i:02}" for i in range(CLASSES)]
