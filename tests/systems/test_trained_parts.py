@@ -1,6 +1,8 @@
 """Trained parts in files: what is written is found again, and what does not fit is refused in a sentence."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from made_up_world import C0, D, make_world
 from quick_parts import quick_run, untrained, with_part, write_part
 from safetensors.torch import save_file
 
+from subspan.features import FeatureSet
 from subspan.methods import create_method
 from subspan.protocols.multi_session import MultiSession
 from subspan.systems.base import TrainedSystem
@@ -198,3 +201,15 @@ def test_draws_with_less_signal_have_nearer_centres():
     assert torch.equal(whole.base.rows, less.base.rows)
     with pytest.raises(ValueError, match=r"signal must lie in \(0, 1\]; got 0"):
         quick_run(untrained("lwof"), signal=0.0)  # type: ignore[arg-type]
+
+
+def test_every_part_of_this_checkout_belongs_to_the_feature_file_it_is_named_after():
+    folder = Path(__file__).resolve().parents[2] / "benchmarks"
+    sets = {path.stem: FeatureSet.load(path).for_linear_scores() for path in (folder / "features").iterdir()}
+    rows = {name: torch.tensor(features.base_weight) for name, features in sets.items()}
+    for path in (folder / "systems").glob("*.safetensors"):
+        trained = TrainedPart.load(path)
+        own = re.sub(r"-\d-shot$", "", path.stem.removeprefix(f"{trained.system}-"))
+        others = {name for name in rows if rows[name] is not rows[own] and trained.belongs_to(rows[name])}
+        assert trained.belongs_to(rows[own]), path.name
+        assert others <= {f"{own}-development"}, path.name  # one network, other novel classes
