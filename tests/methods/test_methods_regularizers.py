@@ -1,16 +1,89 @@
 """Targets, projectors and warnings of the regularizers, each against its formula written out."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
-from subspan.methods import BaseSession, DegenerateSpanWarning, Head, Session, create_method
+from subspan.methods import BaseSession, DegenerateSpanWarning, Head, Memory, Session, create_method
 from subspan.methods.linear_map import fit_ridge
 from subspan.methods.subspace import span_basis
 
 
 def normal(*shape, seed=0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+# Centred
+
+
+@pytest.mark.parametrize("spec", ["finetune", "subspace", "semantic", "linear_map"])
+def test_centred_equals_learning_from_features_without_the_mean(spec):
+    """Against the projection as a matrix, put by hand before the features of the support and of both memories."""
+    width, mean = 9, normal(9, seed=3) + 2
+    base = BaseSession(
+        normal(5, width), means=normal(5, width, seed=4) + 2, embeddings=normal(5, 3, seed=5), origin=mean
+    )
+    without = torch.eye(width, dtype=torch.float64) - torch.outer(mean, mean) / mean.square().sum()
+    rows = torch.cat([base.rows, normal(2, width, seed=6), torch.zeros(2, width, dtype=torch.float64)])
+
+    def session(change):
+        return Session(
+            (normal(4, width, seed=7) + 2) @ change,
+            torch.tensor([7, 7, 8, 8]),
+            Memory((normal(5, width, seed=8) + 2) @ change, torch.arange(5)),
+            Memory((normal(2, width, seed=9) + 2) @ change, torch.tensor([5, 6])),
+            embeddings=normal(2, 3, seed=10),
+        )
+
+    def learned(centred, change):
+        method = create_method(
+            spec, max_steps=50, centred=centred, **({"rank_tolerance": 1e-6} if spec == "subspace" else {})
+        )
+        return method.learn(base, Head(rows, rows, 5, (7, 8), rows[7:]), session(change)).rows
+
+    identity = torch.eye(width, dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateSpanWarning)
+        centred, by_hand, plain = learned(True, identity), learned(False, without), learned(False, identity)
+    np.testing.assert_allclose(centred, by_hand, atol=1e-12)
+    assert (centred - plain).abs().max() > 1e-3
+
+
+def test_centred_at_a_mean_of_zero_is_not_centred_at_all():
+    base = BaseSession(normal(5, 12), origin=torch.zeros(12, dtype=torch.float64))
+    rows = [learn(create_method("finetune", max_steps=20, centred=centred), base).rows for centred in (False, True)]
+    assert torch.equal(*rows)
+
+
+def test_centred_needs_class_means():
+    assert create_method("finetune").needs == frozenset()
+    assert create_method("finetune", centred=True).needs == {"means"}
+    assert create_method("semantic", centred=True).needs == {"means", "embeddings"}
+
+
+def test_what_a_common_mean_does_to_fine_tuning_and_centred_undoes():
+    """Base rows ignore the mean; a row learned from the support alone takes it up and outbids them on every image."""
+    width, base_count = 12, 6
+    mean = torch.zeros(width, dtype=torch.float64)
+    mean[-1] = 8.0
+    rows = torch.eye(base_count, width, dtype=torch.float64) * 3
+    base = BaseSession(rows, means=rows + mean)
+    support = torch.eye(width, dtype=torch.float64)[base_count].repeat(5, 1) * 3 + mean + 0.3 * normal(5, width)
+    queries = (rows + mean).repeat_interleave(20, 0) + 0.3 * normal(120, width, seed=1)
+    labels = torch.arange(base_count).repeat_interleave(20)
+    start = torch.cat([rows, torch.zeros(1, width, dtype=torch.float64)])
+    head = Head(start, start, base_count, (base_count,), support.mean(0, keepdim=True))
+    kept = {}
+    for centred in (False, True):
+        method = create_method("finetune", centred=centred, learning_rate=0.05, max_steps=300)
+        update = method.learn(base, head, Session(support, torch.full((5,), base_count)))
+        scores = method.scores(base, update.rows, queries)
+        kept[centred] = (scores.argmax(-1) == labels).double().mean()
+        assert (method.scores(base, update.rows, support).argmax(-1) == base_count).all()
+    assert kept[False] < 0.2
+    assert kept[True] > 0.95
 
 
 # Subspace

@@ -95,7 +95,7 @@ def _text(value: Any) -> str:
     """An option's value as `create_method` reads it back."""
     if isinstance(value, float) and float(short := f"{value:g}") == value:
         return short
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _convert(method: str, key: str, value: Any, hint: Any) -> Any:
