@@ -161,7 +161,7 @@ def multi_session(
     lacking = [path.name for number, path in enumerate(chosen) if number not in beyond]
     if lacking:
         titles = " and ".join(BEYOND.values())
-        missing.append(f"{titles}: {', '.join(lacking)} without what the methods need (base_mean, base_covariance).")
+        missing.append(f"{titles}: {', '.join(lacking)} without what the method needs (base_covariance).")
     far = differences_table(tables)
     extra = SystemsPart()
     if wanted:
