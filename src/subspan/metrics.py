@@ -10,8 +10,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
-from scipy.integrate import trapezoid
+from scipy.special import ndtri, stdtr, stdtrit
 
 __all__ = [
     "PairedTest",
@@ -171,7 +170,8 @@ def generalized_accuracy(base: ArrayLike, novel: ArrayLike, base_count: int, nov
     novel_sum = np.where(k == 0, 0.0, k * novel)[..., None, :]  # (..., 1, sessions + 1)
     total = np.where(weight + k == 0, 1.0, weight + k)
     by_weight = np.mean((weight * base[..., None, :] + novel_sum) / total, axis=-1)  # (..., r + 1)
-    return np.asarray(trapezoid(by_weight, weight[:, 0], axis=-1) / ratio)
+    area = np.sum(np.diff(weight[:, 0]) * (by_weight[..., 1:] + by_weight[..., :-1]) / 2, axis=-1)
+    return np.asarray(area / ratio)
 
 
 def joint_gap(joint_base: ArrayLike, joint_novel: ArrayLike, own_base: ArrayLike, own_novel: ArrayLike) -> FloatArray:
@@ -237,7 +237,7 @@ def interval_half_width(
     if count < 2:
         return np.full(np.delete(samples.shape, axis), np.nan)
     upper = (1 + level) / 2
-    quantile = stats.t.ppf(upper, count - 1) if distribution == "t" else stats.norm.ppf(upper)
+    quantile = stdtrit(count - 1, upper) if distribution == "t" else ndtri(upper)
     return np.asarray(quantile * samples.std(axis=axis, ddof=1) / np.sqrt(count))
 
 
@@ -301,7 +301,7 @@ def _paired_p_value(differences: FloatArray) -> float:
     if np.ptp(differences) == 0:
         return 1.0 if differences[0] == 0 else 0.0
     t = differences.mean() / (differences.std(ddof=1) / np.sqrt(len(differences)))
-    return float(2 * stats.t.sf(abs(t), len(differences) - 1))
+    return float(2 * stdtr(len(differences) - 1, -abs(t)))
 
 
 def _base_and_novel(

@@ -99,6 +99,7 @@ class Method(ABC):
     uses_memory: ClassVar[bool] = True  # stored examples change what it learns
     uses_bias: ClassVar[bool] = True  # a bias, where the head has one, is the last weight of each row
     moves_old_rows: ClassVar[bool] = True  # and so needs their references
+    scores_apart: ClassVar[bool] = False  # a class's scores come from its own row, which later sessions leave alone
     keeps_state: ClassVar[bool] = False  # beside its rows; the estimator has no room for it, the protocols have
 
     @property

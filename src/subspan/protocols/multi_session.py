@@ -132,7 +132,8 @@ class _Run:
         self.query_labels = np.concatenate(
             [features.base_test_labels, features.base_count + features.novel_test_labels]
         )
-        self.predictions = [self._predict()]  # per session (E, queries of the classes seen)
+        self.predictions: list[NDArray[np.int64]] = []  # per session (E, queries of the classes seen)
+        self._measure()
         self.steps: list[NDArray] = []
         self.weight_space: WeightSpace | None = None
         self.seconds = time.perf_counter() - began
@@ -170,7 +171,7 @@ class _Run:
         self.rows, self.state = update.rows, update.state
         self.references = torch.cat([self.references[:, :first], update.rows[:, first:]], dim=1)
         self.steps.append(update.steps.cpu().numpy())
-        self.predictions.append(self._predict())
+        self._measure()
         if session == 1:
             embeddings = None if self.embeddings is None else self.embeddings[first : self.rows.shape[1]]
             self.weight_space = weight_space(
@@ -182,6 +183,9 @@ class _Run:
         counts = [base_count] + [
             base_count + min(self._seen_novel(s), self.features.novel_count) for s in range(1, self.session_count + 1)
         ]
+        if self.method.scores_apart:
+            with self.timed():
+                self._measure_all(counts)
         draws = len(self.images)
         session_of = np.where(self.query_labels < base_count, 0, 1 + (self.query_labels - base_count) // ways)
         # by_session[e, t, s]: accuracy on the classes of session s after session t
@@ -261,11 +265,22 @@ class _Run:
         labels = labels.repeat_interleave(first.shape[2]).expand(draws, -1)
         return base, Memory(first.flatten(1, 2), labels)
 
-    def _predict(self) -> NDArray[np.int64]:
-        """Predicted class (E, queries) of every test item of the classes seen so far."""
-        seen = torch.as_tensor(self.query_labels < self.rows.shape[1], device=self.device)
-        scores = self.method.scores_in(self.base, self.rows, self.queries[seen], self.state)
-        return scores.argmax(-1).cpu().numpy()
+    def _measure(self) -> None:
+        """Predict every test item of the classes seen so far, unless the rows of the last session tell them all."""
+        if not self.method.scores_apart:
+            queries = self.queries[self._seen(self.rows.shape[1])]
+            scores = self.method.scores_in(self.base, self.rows, queries, self.state)
+            self.predictions.append(scores.argmax(-1).cpu().numpy())
+
+    def _measure_all(self, counts: Sequence[int]) -> None:
+        """Predict after every session, with so many classes seen, from one score of each test item by each class."""
+        scores = self.method.scores_in(self.base, self.rows, self.queries, self.state)
+        for count in counts:
+            self.predictions.append(scores[:, self._seen(count), :count].argmax(-1).cpu().numpy())
+
+    def _seen(self, count: int) -> Tensor:
+        """Which test items (queries,) are of the first classes."""
+        return torch.as_tensor(self.query_labels < count, device=self.device)
 
 
 def seed_of(*numbers: int) -> int:

@@ -10,7 +10,6 @@ Optimality is judged by the minimal-norm subgradient in weight space.
 from dataclasses import dataclass
 
 import torch
-from scipy.optimize import linprog
 from torch import Tensor
 
 from .objective import Problem, Solution
@@ -279,6 +278,8 @@ def _separable(span: Span, problem: int, loose_parts: Tensor) -> bool:
     A direction D of the loose rows runs away when no example's margin shrinks and one grows: for every example i and
     class c, (D_y - D_c) f_i >= 0, not all zero.
     """
+    from scipy.optimize import linprog  # here, where it is seldom needed: it takes long to import
+
     component = next(c for c in reversed(span.components) if bool(loose_parts[slice(*c.parts)].any()))
     loose = loose_parts[slice(*component.parts)][component.part_of_row]
     weight = span.sample_weight[problem] > 0

@@ -84,7 +84,7 @@ def _descend(
     result_loss = span.weight_decay.new_full((batch,), torch.inf)
     rate = torch.as_tensor(options.learning_rate, dtype=result_loss.dtype, device=device).expand(batch)
     loop = _Loop(span, options, torch.arange(batch, device=device), rate.clone())
-    sync_every, shrink_at = (SYNC_EVERY, 0.5) if device.type == "cuda" else (1, 0.9)
+    sync_every, few = (SYNC_EVERY, 0.5) if device.type == "cuda" else (1, 1.0)
     for step in range(1, options.max_steps + 1):
         loop.step()
         if progress is not None:
@@ -93,7 +93,7 @@ def _descend(
             running = int(loop.running.sum())
             if running == 0:
                 break
-            if running <= shrink_at * len(loop.running):  # many problems have stopped: go on with the others alone
+            if running < few * len(loop.running):  # go on with the others alone; on a CPU one that stopped is enough
                 loop.write_to(result, result_steps, result_loss)
                 loop = loop.shrunk()
     loop.write_to(result, result_steps, result_loss)
@@ -135,7 +135,7 @@ class _Loop:
         loss = _gradient_step(self.span, self.x, self.velocity, rate, self.options.momentum, self._buffers)
         is_small = (loss - self.loss).abs() < self.options.tolerance  # never on the first step: the loss before is inf
         self.small.add_(1).mul_(is_small)
-        self.loss.copy_(torch.where(self.running, loss, self.loss))
+        torch.where(self.running, loss, self.loss, out=self.loss)
         self.steps.add_(self.running)
         self.running.logical_and_(self.small < self.options.patience)
 
@@ -169,14 +169,15 @@ def _gradient_step(
 
     velocity.delta.mul_(momentum).add_(hold * x.delta)
     velocity.reference.mul_(momentum).add_(hold * x.reference + decay)
-    x.delta.addcmul_(velocity.delta, -rate[:, None])
-    x.reference.addcmul_(velocity.reference, -rate[:, None])
+    back = -rate[:, None]
+    x.delta.addcmul_(velocity.delta, back)
+    x.reference.addcmul_(velocity.reference, back)
     for i, component in enumerate(span.components):
         frame, speed = x.frame[i], velocity.frame[i]
         pulled = component.pull(gradient[:, slice(*component.rows)])
         torch.add(pulled, speed, alpha=momentum, out=speed)
         speed.addcmul_(component.spread(hold[:, slice(*component.parts)]), frame)
-        frame.addcmul_(speed, -rate[:, None, None])
+        frame.addcmul_(speed, back[..., None])
     return cross_entropy + penalty.sum(-1)
 
 
@@ -186,20 +187,18 @@ def _pick(indices: Tensor, tensor: Tensor) -> Tensor:
 
 def cross_entropy_and_gradient(span: Span, logits: Tensor, out: Buffers | None = None) -> tuple[Tensor, Tensor]:
     """The weighted cross-entropy (E,) and its gradient by the logits (E, C, n)."""
-    labels = span.labels[:, None]
+    labels, weight = span.labels[:, None], span.sample_weight[:, None]
     probability = torch.softmax(logits, dim=1, out=None if out is None else out.probability)
     surprise = _surprise(logits, probability, labels)
-    gradient = probability.mul_(span.sample_weight[:, None])
-    gradient.scatter_add_(1, labels, -span.sample_weight[:, None])
-    cross_entropy = (surprise * span.sample_weight).sum(-1)
-    return cross_entropy, gradient
+    gradient = probability.mul_(weight).scatter_add_(1, labels, -weight)
+    return (surprise * span.sample_weight).sum(-1), gradient
 
 
 def _surprise(logits: Tensor, probability: Tensor, labels: Tensor) -> Tensor:
     """Minus the logarithm of the labels' probabilities (E, n); where these are no numbers any more, by the logits."""
     of_label = probability.gather(1, labels)[:, 0]
     tiny = torch.finfo(of_label.dtype).tiny
-    if not (of_label.is_cuda or bool((of_label < tiny).any())):  # a GPU is not asked within a step
+    if not (of_label.is_cuda or float(of_label.min()) < tiny):  # a GPU is not asked within a step
         return -of_label.log()
     top, top_class = logits.max(1, keepdim=True)
     of_top = probability.gather(1, top_class)
@@ -211,5 +210,5 @@ def pull_strength(span: Span, norm: Tensor) -> Tensor:
 
     At zero change the gradient of ``norm`` is taken as 0: the first step of a session starts exactly there.
     """
-    of_norm = torch.where(norm > 0, span.strength / norm.clamp_min(torch.finfo(norm.dtype).tiny), 0)
+    of_norm = (span.strength / norm).masked_fill_(norm == 0, 0)
     return torch.where(span.is_norm, of_norm, 2 * span.strength)
