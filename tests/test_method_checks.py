@@ -140,7 +140,23 @@ class ScoresByNumberOfClasses(Broken):
         return queries @ rows.mT / len(rows)
 
 
+@dataclass(frozen=True)
+class ClaimsToScoreApart(ScoresByNumberOfClasses):
+    scores_apart = True
+
+
+@dataclass(frozen=True)
+class ClaimsToLeaveRowsAlone(Broken):
+    scores_apart = True
+
+    def spoil(self, rows, head, session):
+        rows[: head.base_count] *= 0.9
+        return rows
+
+
 BROKEN = {
+    ClaimsToScoreApart: "check_scores_that_stand_apart",
+    ClaimsToLeaveRowsAlone: "check_scores_that_stand_apart",
     Reorders: "check_old_classes_keep_their_rows",
     ForgetsOldClasses: "check_old_classes_keep_their_rows",
     Counts: "check_same_seed_same_result",

@@ -59,6 +59,17 @@ def check_old_classes_keep_their_rows(spec: str) -> None:
     _require(kept >= 0.5, f"old classes must keep most of their clear examples; {kept:.0%} kept theirs")
 
 
+def check_scores_that_stand_apart(spec: str) -> None:
+    """Where a method says that classes are scored apart, later sessions leave the scores of earlier classes alone."""
+    model = _learned(spec)
+    if model._method(auto="calibrated").scores_apart:
+        queries = _examples(BASE + FIRST + SECOND, 1, seed=7)[0]
+        before = model.class_scores(queries)
+        _add(model, SECOND)
+        after = model.class_scores(queries)[:, : before.shape[1]]
+        _require(np.allclose(before, after), "scores_apart: a session changed the scores of earlier classes")
+
+
 def check_sessions_are_recorded_in_order(spec: str) -> None:
     """`sessions_` says what happened in which order; within a session classes come sorted."""
     model = _fitted(spec)

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 
-from subspan.methods import BaseSession, Head, Session, create_method, list_methods
+from subspan.methods import BaseSession, Head, Session, create_method
 from subspan.methods.base import class_means
 
 BASE = BaseSession(
@@ -32,21 +31,6 @@ def test_imprint_by_hand():
     assert int(update.steps) == 0
     scores = method.scores(BASE, update.rows, torch.tensor([[0.0, 5.0]], dtype=torch.float64))
     np.testing.assert_allclose(scores[0] / 16, [0.8, 1.0, 3 / 13**0.5, 0.0], rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", [name for name in list_methods() if create_method(name).scores_apart])
-def test_scores_that_stand_apart_do_not_ask_for_the_classes_that_come_later(name):
-    generator = torch.Generator().manual_seed(0)
-
-    def draw(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-    rows, queries = draw(6, 4), draw(5, 4)
-    base = BaseSession(rows=rows[:2], means=draw(2, 4), covariance=torch.eye(4, dtype=torch.float64))
-    method = create_method(name)
-    scores = method.scores(base, rows, queries)
-    for count in range(2, 6):
-        torch.testing.assert_close(method.scores(base, rows[:count], queries), scores[:, :count])
 
 
 def test_prototype_by_hand():
