@@ -41,7 +41,7 @@ def main() -> None:
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     for file in given.files:
         for system in given.system or OPTIONS:
-            part = given.out / f"{system}-{file.stem}.safetensors"
+            part = given.out / f"{system}-{file.stem}.npz"
             if part.exists():
                 print(f"{part} is there", flush=True)
                 continue

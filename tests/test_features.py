@@ -17,7 +17,8 @@ from hypothesis.extra import numpy as hnp
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from subspan.features import SUFFIXES, FeatureFileError, FeatureSet, bundled, quantise
+from subspan.array_files import SUFFIXES
+from subspan.features import FeatureFileError, FeatureSet, bundled, quantise
 
 ROOT = Path(__file__).resolve().parents[1]
 C0, C1, D = 3, 4, 6

@@ -28,14 +28,11 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
-from subspan.files import replacing
+from subspan.array_files import Array, check_suffix, read_arrays, write_arrays
 
 FORMAT = 2  # since 2 a covariance in half precision is kept as its upper triangle
 HEADER = "subspan"
-SUFFIXES = (".safetensors", ".npz")
 Precision = Literal["float32", "float16", "int8"]
 REQUIRED = ("base_weight", "base_test", "novel_test", "novel_support")
 OPTIONAL = ("base_bias", "base_mean", "base_memory", "base_covariance")
@@ -43,8 +40,6 @@ LISTS = ("base_names", "novel_names", "base_wnids", "novel_wnids")
 EMBEDDING = "embedding."
 LABELS, SCALE = "_labels", ".scale"
 ROUNDING = float(np.finfo(np.float16).eps)  # of the coarsest precision in which a covariance is stored
-
-Array = NDArray[Any]
 
 
 class FeatureFileError(ValueError):
@@ -181,7 +176,11 @@ class FeatureSet:
             raise FeatureFileError(f"there is no feature file '{path}'")
         if path.is_dir():
             raise FeatureFileError(f"'{path}' is a folder, not a feature file")
-        stored, header = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
+        stored, header = read_arrays(path, HEADER, FeatureFileError)
+        if header is None and path.suffix != ".npz":
+            raise FeatureFileError(
+                f"'{path}' is a safetensors file but no feature file: its header has no '{HEADER}' entry"
+            )
         told = {} if header is None else _parse(header, path)
         try:
             arrays = _decode(stored)
@@ -191,13 +190,11 @@ class FeatureSet:
 
     def save(self, path: str | Path, precision: Precision = "float32") -> Path:
         """Write a feature file, ``.safetensors`` or, smaller, ``.npz``; int8 stores one scale per vector."""
-        path = check_suffix(path)
+        path = check_suffix(path, "a feature file", FeatureFileError)
         arrays = self._encode(precision)
         header = {"format": FORMAT, "head": self.head, "head_scale": self.head_scale, "meta": dict(self.meta)}
         header |= {name: getattr(self, name) for name in LISTS}
-        write = _write_npz if path.suffix == ".npz" else save_file
-        with replacing(path) as file:
-            write(arrays, file, {HEADER: json.dumps(header)})
+        write_arrays(path, arrays, HEADER, json.dumps(header))
         return path
 
     def _encode(self, precision: Precision) -> dict[str, Array]:
@@ -225,7 +222,7 @@ class FeatureSet:
             arrays[name + LABELS] = labels.astype(np.int32)
         for name, vectors in self.embeddings.items():
             arrays[EMBEDDING + name] = np.asarray(vectors, np.float32 if precision == "float32" else np.float16)
-        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        return arrays
 
     def for_linear_scores(self) -> "FeatureSet":
         """The same features such that linear scores equal the trained head's: a cosine head becomes a linear one."""
@@ -248,14 +245,6 @@ def bundled() -> FeatureSet:
         return FeatureSet.load(path)
 
 
-def check_suffix(path: str | Path) -> Path:
-    """The path of a feature file to write; a name that ends otherwise than in ``SUFFIXES`` is refused."""
-    path = Path(path)
-    if path.suffix not in SUFFIXES:
-        raise FeatureFileError(f"a feature file is written as {' or '.join(SUFFIXES)}; got '{path}'")
-    return path
-
-
 def quantise(array: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """An array (..., d) as int8 with one scale (...,) per vector.
 
@@ -271,39 +260,6 @@ def quantise(array: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
 
 def _unit(array: Array) -> Array:
     return array / np.maximum(np.linalg.norm(array, axis=-1, keepdims=True), 1e-12)
-
-
-def _write_npz(arrays: Mapping[str, Array], file: Path, metadata: Mapping[str, str]) -> None:
-    """Write arrays and metadata compressed; equal contents give equal bytes, as numpy dates every entry 1980."""
-    entries: dict[str, Any] = {**arrays, **metadata}
-    with open(file, "wb") as stream:  # given a name, numpy would add .npz to it
-        np.savez_compressed(stream, **entries)
-
-
-def _read_npz(path: Path) -> tuple[dict[str, Array], str | None]:
-    """The arrays as stored and the text of the header, which files that others wrote do not have."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        raise FeatureFileError(f"'{path}' is no readable npz file: {error}") from error
-    except Exception as error:  # zipfile and zlib raise their own kinds
-        raise FeatureFileError(f"'{path}' is damaged: {error}") from error
-    header = arrays.pop(HEADER, None)
-    return arrays, None if header is None else str(header)
-
-
-def _read_safetensors(path: Path) -> tuple[dict[str, Array], str]:
-    """The arrays as stored and the text of the header."""
-    try:
-        with safe_open(path, framework="np") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            header = (file.metadata() or {}).get(HEADER)
-    except (SafetensorError, OSError) as error:
-        raise FeatureFileError(f"'{path}' is no readable safetensors file: {error}") from error
-    if header is None:
-        raise FeatureFileError(f"'{path}' is a safetensors file but no feature file: its header has no 'subspan' entry")
-    return arrays, header
 
 
 def _parse(text: str, path: Path) -> dict[str, Any]:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from made_up_features import BASE_COUNT, WIDTH, made_up_arrays
 
-from subspan.features import SUFFIXES, FeatureSet
+from subspan.array_files import SUFFIXES
+from subspan.features import FeatureSet
 from subspan.methods import list_methods, method_options
 
 C0, C1, D = BASE_COUNT, 6, WIDTH

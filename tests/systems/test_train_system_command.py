@@ -56,10 +56,10 @@ def test_wrong_words_are_answered_in_a_sentence(subspan, tmp_path):
     out = ("--out", tmp_path / "part.safetensors")
     for words, message in (
         (("--system", "ncm", features, *out), "'ncm' has no part to train; the systems that have are attractor, cec,"),
-        (("--system", "lwof", features), "name it with --out FILE.safetensors"),
+        (("--system", "lwof", features), "name it with --out FILE.npz or .safetensors"),
         (("--system", "lwof", *out), "a feature file (draws) or on --run and --data (real features); name one"),
         (("--system", "lwof", "--run", tmp_path, *out), "need its images; name them with --data"),
-        (("--system", "lwof", features, "--out", tmp_path / "part.npz"), "written as .safetensors; got"),
+        (("--system", "lwof", features, "--out", tmp_path / "part.pt"), "written as .safetensors or .npz; got"),
         (("--system", "lwof", features, *out, "--steps", 0), "steps must be at least 1; got 0"),
         (("--system", "lwof", features, *out, "--rates", "1,2"), "2 rates need 1 rate_cuts; got 3"),
         (("--system", "lwof:shots=600", features, *out), "600 shots and 3 queries of a class; one has 500 examples"),

@@ -11,6 +11,7 @@ from made_up_world import C0, D, make_world
 from quick_parts import quick_run, untrained, with_part, write_part
 from safetensors.torch import save_file
 
+from subspan.array_files import SUFFIXES
 from subspan.features import FeatureSet
 from subspan.methods import create_method
 from subspan.protocols.multi_session import MultiSession
@@ -29,18 +30,20 @@ def part(**changes) -> TrainedPart:
     return TrainedPart(**{**given, **changes})
 
 
-def test_a_part_is_read_as_it_was_written(tmp_path):
-    read = TrainedPart.load(part().save(tmp_path / "folder" / "part.safetensors"))
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_part_is_read_as_it_was_written(tmp_path, suffix):
+    read = TrainedPart.load(part().save(tmp_path / "folder" / f"part{suffix}"))
     assert (read.system, read.options, read.width, read.source) == ("lwof", {"shots": 2}, D, "drawn")
     assert read.about == {"steps": 3}
     assert torch.equal(read.tensors["scale"], torch.tensor([2.0, 0.25]))
     assert read.belongs_to(ROWS)
 
 
-def test_matrices_in_int8_have_a_scale_for_each_row(tmp_path):
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_matrices_in_int8_have_a_scale_for_each_row(tmp_path, suffix):
     weight = torch.tensor([[127.0, -1.0, 0.4], [0.0, 0.0, 0.0], [1e-3, 2e-3, -4e-3]])
     tensors = {"weight": weight, "bias": torch.tensor([0.3])}
-    path = part(tensors=tensors).save(tmp_path / "part.safetensors", precision="int8")
+    path = part(tensors=tensors).save(tmp_path / f"part{suffix}", precision="int8")
     read = TrainedPart.load(path).tensors
     assert set(read) == {"weight", "bias"}
     assert (read["weight"] - weight).abs().le(weight.abs().amax(1, keepdim=True) / 254 * 1.001).all()
@@ -81,11 +84,14 @@ def test_what_does_not_fit_is_refused(tmp_path):
     with pytest.raises(TrainedPartError, match="there is no trained part"):
         find_part(tmp_path / "absent.safetensors", "lwof", ROWS, {})
     save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
-    with pytest.raises(TrainedPartError, match="a safetensors file but no trained part"):
+    with pytest.raises(TrainedPartError, match="holds arrays but no trained part"):
         find_part(tmp_path / "other.safetensors", "lwof", ROWS, {})
-    (tmp_path / "cut.safetensors").write_bytes(path.read_bytes()[:50])
-    with pytest.raises(TrainedPartError, match="no readable trained part"):
-        find_part(tmp_path / "cut.safetensors", "lwof", ROWS, {})
+    for suffix in SUFFIXES:
+        (tmp_path / f"cut{suffix}").write_bytes(part().save(tmp_path / f"whole{suffix}").read_bytes()[:50])
+        with pytest.raises(TrainedPartError, match=f"no readable {suffix[1:]} file|is damaged"):
+            find_part(tmp_path / f"cut{suffix}", "lwof", ROWS, {})
+    with pytest.raises(TrainedPartError, match=r"a trained part is written as .safetensors or .npz; got '.*part.pt'"):
+        part().save(tmp_path / "part.pt")
     with pytest.raises(TrainedPartError, match="'scale' holds NaN"):
         part(tensors={"scale": torch.tensor(torch.nan)}).save(tmp_path / "nan.safetensors")
     assert not (tmp_path / "nan.safetensors").exists()
@@ -207,7 +213,7 @@ def test_every_part_of_this_checkout_belongs_to_the_feature_file_it_is_named_aft
     folder = Path(__file__).resolve().parents[2] / "benchmarks"
     sets = {path.stem: FeatureSet.load(path).for_linear_scores() for path in (folder / "features").iterdir()}
     rows = {name: torch.tensor(features.base_weight) for name, features in sets.items()}
-    for path in (folder / "systems").glob("*.safetensors"):
+    for path in (folder / "systems").glob("*.npz"):
         trained = TrainedPart.load(path)
         own = re.sub(r"-\d-shot$", "", path.stem.removeprefix(f"{trained.system}-"))
         others = {name for name in rows if rows[name] is not rows[own] and trained.belongs_to(rows[name])}

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from subspan.array_files import SUFFIXES
 from subspan.cli.bench import session_progress
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
@@ -25,7 +26,7 @@ from subspan.cli.reproduce_systems import (
     chosen_systems,
     multi_session_part,
 )
-from subspan.features import SUFFIXES, FeatureFileError, FeatureSet
+from subspan.features import FeatureFileError, FeatureSet
 from subspan.methods import Method, spec_of
 from subspan.protocols.config import Config
 from subspan.protocols.fan_out import Placement

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from subspan.array_files import SUFFIXES
 from subspan.cli import reproduce
 from subspan.cli.bench import session_progress
 from subspan.cli.facts import run_facts
@@ -24,7 +25,7 @@ from subspan.cli.reproduce_systems import (
     part_of,
     stored_episodes,
 )
-from subspan.features import SUFFIXES, FeatureFileError, FeatureSet
+from subspan.features import FeatureFileError, FeatureSet
 from subspan.protocols.config import Config, Setting
 from subspan.protocols.episodes import Episodes
 from subspan.protocols.fan_out import Placement

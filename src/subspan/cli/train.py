@@ -10,6 +10,7 @@ import torch
 import typer
 from rich.console import Console
 
+from subspan.array_files import check_suffix
 from subspan.backbones import Network
 from subspan.cli.facts import version
 from subspan.cli.flags import Values, with_flags
@@ -17,7 +18,7 @@ from subspan.cli.inputs import named
 from subspan.cli.train_network import network_system, store_result
 from subspan.cli.train_system import embeddings_for, train_system, trained_system
 from subspan.data import SPLITS, ImageSet, Split, SplitRecipe, parse_split, read_images
-from subspan.features import FeatureSet, check_suffix
+from subspan.features import FeatureFileError, FeatureSet
 from subspan.systems.base import TrainedSystem
 from subspan.systems.training_features import TrainingFeatures
 from subspan.systems.training_run import Training
@@ -109,7 +110,7 @@ def train_command(
     if system is not None:
         chosen_system, device = trained_system(system), find_device(Runtime(**runtime).device)
         if out is None:
-            raise ValueError("the part of a system is written to a file; name it with --out FILE.safetensors")
+            raise ValueError("the part of a system is written to a file; name it with --out FILE.npz or .safetensors")
         if (features is None) == (run is None):
             raise ValueError(
                 "a system is trained on a feature file (draws) or on --run and --data (real features); name one"
@@ -203,7 +204,7 @@ def pack_command(
 
     Example: subspan pack --run runs/random-1 --data mini-imagenet --out random-1.safetensors
     """
-    check_suffix(out)
+    check_suffix(out, "a feature file", FeatureFileError)
     wanted = Contents(**contents, covariance=covariance)
     found = _open(run, data, lists, image_size)
     _pack(found, device, Viewing(**viewing), wanted, out, Storage(**storage))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import TaskID
 
+from subspan.array_files import check_suffix
 from subspan.cli.bench import session_progress
 from subspan.cli.facts import version
 from subspan.cli.flags import Values
@@ -58,8 +59,7 @@ def train_system(
     resume: bool,
 ) -> TrainedPart:
     """Train and write a part; tell what came of it."""
-    if out.suffix != ".safetensors":
-        raise ValueError(f"a trained part is written as .safetensors; got '{out}'")
+    check_suffix(out, "a trained part", ValueError)
     settings = dataclasses.replace(system.training, **training, seed=seed)
     found = features(settings)
     signature = signature_of(found.base.rows)

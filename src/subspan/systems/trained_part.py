@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from ..files import replacing
+from ..array_files import check_suffix, has_suffix, read_arrays, read_text, write_arrays
 from .training_features import Source
 
 FORMAT = 2  # which has int8; files of format 1 are read
@@ -39,10 +37,8 @@ class TrainedPart:
     path: str = ""
 
     def save(self, path: str | Path, precision: Literal["int8", "float16", "float32"] = "float16") -> Path:
-        """Write it as safetensors, in half precision by default; in int8 every row of a matrix has a scale."""
-        path = Path(path)
-        if path.suffix != ".safetensors":
-            raise TrainedPartError(f"a trained part is written as .safetensors; got '{path}'")
+        """Write it, in half precision by default; in int8 every row of a matrix has a scale."""
+        path = check_suffix(path, "a trained part", TrainedPartError)
         header = {"format": FORMAT, "system": self.system, "options": dict(self.options), "width": self.width}
         header |= {"signature": self.signature, "source": self.source, "about": dict(self.about)}
         tensors = {}
@@ -56,11 +52,10 @@ class TrainedPart:
                 tensors[name] = (tensor / scale.clamp_min(torch.finfo(scale.dtype).tiny)).round().to(torch.int8)
                 continue
             kept = torch.float32 if precision == "float32" else torch.float16
-            tensors[name] = tensor.to(kept).contiguous().clone()
+            tensors[name] = tensor.to(kept)
             if not bool(torch.isfinite(tensors[name]).all()):
                 raise TrainedPartError(f"float16 holds numbers up to 65504; '{name}' has {tensor.abs().max():g}")
-        with replacing(path) as file:
-            save_file(tensors, file, {HEADER: json.dumps(header)})
+        write_arrays(path, {name: tensor.numpy() for name, tensor in tensors.items()}, HEADER, json.dumps(header))
         return path
 
     @classmethod
@@ -127,7 +122,7 @@ def find_part(
                     f"'{place}' was trained with {name}={part.options.get(name)}, asked for is {name}={value}"
                 )
         return part
-    headers = [(path, _header(path)) for path in sorted(place.glob("*.safetensors"))]
+    headers = [(path, _header(path)) for path in sorted(filter(has_suffix, place.iterdir()))]
     found = []
     for path, header in headers:
         if header is None or header["system"] != system:
@@ -151,11 +146,7 @@ def find_part(
 
 def _header(path: Path) -> dict[str, Any] | None:
     """The header of a trained part; None for any other file."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            text = (file.metadata() or {}).get(HEADER)
-    except (SafetensorError, OSError) as error:
-        raise TrainedPartError(f"'{path}' is no readable trained part: {error}") from error
+    text = read_text(path, HEADER, TrainedPartError)
     if text is None:
         return None
     try:
@@ -171,12 +162,9 @@ def _header(path: Path) -> dict[str, Any] | None:
 def _read(path: str, modified: int, size: int) -> TrainedPart:
     header = _header(Path(path))
     if header is None:
-        raise TrainedPartError(f"'{path}' is a safetensors file but no trained part of a system")
-    try:
-        with safe_open(path, framework="pt") as file:
-            stored = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (no mapping)
-    except (SafetensorError, OSError) as error:
-        raise TrainedPartError(f"'{path}' is no readable trained part: {error}") from error
+        raise TrainedPartError(f"'{path}' holds arrays but no trained part of a system")
+    arrays, _ = read_arrays(Path(path), HEADER, TrainedPartError)
+    stored = {name: torch.from_numpy(array).float() for name, array in arrays.items()}
     scales = {name: stored.pop(name + SCALE) for name in list(stored) if name + SCALE in stored}
     tensors = {name: tensor * scales[name] if name in scales else tensor for name, tensor in stored.items()}
     for name, tensor in tensors.items():
