@@ -354,6 +354,11 @@ def header(**values):
     return {"subspan": json.dumps(values)}
 
 
+def save_zip(path):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("notes.txt", "hello")
+
+
 def save_npz(given, path, metadata):
     np.savez(path, **given, **metadata)
 
@@ -381,6 +386,7 @@ FILES = {
         lambda path: save_file({"base_weight": np.ones((2, 2))}, path, header(format=1)),
         "lacks the array 'base_test'",
     ),
+    "zip.npz": (save_zip, "is no readable npz file: 'notes.txt' in it is no array"),
     "future.npz": (
         lambda path: save_npz({"a": np.ones(2)}, path, header(format=99)),
         "has format 99; this version of Subspan reads up to 2",

@@ -57,6 +57,9 @@ def _read(path: Path, key: str, error: type[ValueError], *, with_arrays: bool) -
         if kind == "npz":
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files if name != key and with_arrays}
+                for name, array in arrays.items():
+                    if not isinstance(array, np.ndarray):  # numpy hands over the bytes of what is no array
+                        raise ValueError(f"'{name}' in it is no array")
                 return arrays, str(file[key]) if key in file.files else None
         with safe_open(path, framework="np") as file:
             names = file.keys() if with_arrays else ()
