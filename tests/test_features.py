@@ -393,6 +393,18 @@ FILES = {
     ),
     "header.npz": (lambda path: save_npz({"a": np.ones(2)}, path, {"subspan": "{"}), "header of .* is damaged"),
     "number.npz": (lambda path: save_npz({"a": np.ones(2)}, path, {"subspan": 7}), "header of .* is damaged"),
+    "infinite.npz": (
+        lambda path: save_npz({"a": np.ones(2)}, path, header(format=np.inf)),
+        "header of .* is damaged: OverflowError",
+    ),
+    "scale.npz": (
+        lambda path: save_npz({"a": np.ones(2)}, path, header(format=2, head_scale="16")),
+        "header of .* is damaged: 'head_scale' is '16'",
+    ),
+    "names.safetensors": (
+        lambda path: save_file({"a": np.ones(2)}, path, header(format=2, base_names="ash")),
+        "header of .* is damaged: 'base_names' is 'ash'",
+    ),
     "weights.npz": (
         lambda path: save_npz({"a": np.ones(2)}, path, header(backbone="resnet12")),
         "is no feature file: its 'subspan' header has no 'format'",

@@ -269,11 +269,16 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
         version = int(header["format"])
     except KeyError:
         raise FeatureFileError(f"'{path}' is no feature file: its 'subspan' header has no 'format'") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise FeatureFileError(f"the header of '{path}' is damaged: {error!r}") from error
     if version > FORMAT:
         raise FeatureFileError(f"'{path}' has format {version}; this version of Subspan reads up to {FORMAT}")
-    return {key: header[key] for key in (*LISTS, "head", "head_scale", "meta") if header.get(key) is not None}
+    kinds = dict.fromkeys(LISTS, list) | {"head": str, "head_scale": (int, float), "meta": dict}
+    told = {key: header[key] for key in kinds if header.get(key) is not None}
+    for key, value in told.items():
+        if not isinstance(value, kinds[key]):
+            raise FeatureFileError(f"the header of '{path}' is damaged: '{key}' is {value!r}")
+    return told
 
 
 def _decode(arrays: dict[str, Any]) -> dict[str, Any]:
