@@ -28,3 +28,8 @@ def __getattr__(name: str) -> Any:
     from . import classifier
 
     return getattr(classifier, name)
+
+
+def __dir__() -> list[str]:
+    """The estimator among the other names, before it is asked for, too."""
+    return sorted({*globals(), *__all__})
