@@ -349,6 +349,15 @@ def test_the_loss_is_right_where_probabilities_underflow(dtype):
     assert float(loss) == pytest.approx((5000 + math.log1p(math.exp(-3.0))) / 2, rel=1e-6)
 
 
+def test_the_loss_is_right_beside_a_problem_that_has_diverged():
+    """The first problem has no numbers any more; the second's probabilities underflow, as above."""
+    features = torch.eye(2).expand(2, 2, 2)
+    rows = torch.tensor([[[torch.nan, 0.0], [0.0, 3.0]], [[5000.0, 0.0], [0.0, 3.0]]])
+    problem = Problem(features, torch.ones(2, 2, dtype=torch.int64), torch.full((2, 2), 0.5), [RowGroup(rows)])
+    loss = sgd(problem, SgdOptions(max_steps=1)).loss
+    assert float(loss[1]) == pytest.approx((5000 + math.log1p(math.exp(-3.0))) / 2, rel=1e-6)
+
+
 def still_session() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Two problems: features, labels of three novel classes, known rows, targets."""
     generator = torch.Generator().manual_seed(3)

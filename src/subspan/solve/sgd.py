@@ -198,7 +198,7 @@ def _surprise(logits: Tensor, probability: Tensor, labels: Tensor) -> Tensor:
     """Minus the logarithm of the labels' probabilities (E, n); where these are no numbers any more, by the logits."""
     of_label = probability.gather(1, labels)[:, 0]
     tiny = torch.finfo(of_label.dtype).tiny
-    if not (of_label.is_cuda or float(of_label.min()) < tiny):  # a GPU is not asked within a step
+    if not of_label.is_cuda and float(of_label.min()) >= tiny:  # a GPU is not asked within a step
         return -of_label.log()
     top, top_class = logits.max(1, keepdim=True)
     of_top = probability.gather(1, top_class)
