@@ -220,6 +220,11 @@ def test_the_packaged_settings_are_those_of_the_paper():
         ),
         (lambda folder: write_half(folder, "ravi", kind="development"), (), "but was made from other data"),
         (
+            lambda folder: FeatureSet.load(write_half(folder, "ravi")).save(folder / "paper-ravi.safetensors"),
+            (),
+            "are two files of one split; remove one",
+        ),
+        (
             lambda folder: shutil.move(write_half(folder, "tiered"), folder / "paper-ravi.npz"),
             (),
             "is named after the novel classes of ravi but was made from other data",

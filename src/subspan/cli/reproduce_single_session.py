@@ -4,6 +4,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -161,12 +162,13 @@ def find_halves(folder: Path, recipe: str, data: str | None) -> dict[Half, Path]
     if data is not None and data not in DATA:
         raise ProtocolError(f"--data must be one of {', '.join(DATA)}; got '{data}'")
     wanted = [half for half in HALVES if data in (None, half.data)]
-    files = {
-        half: path
-        for half in wanted
-        for ending in SUFFIXES
-        if (path := folder / f"{recipe}-{half.split}{ending}").is_file()
-    }
+    files: dict[Half, Path] = {}
+    for half, ending in product(wanted, SUFFIXES):
+        path = folder / f"{recipe}-{half.split}{ending}"
+        if path.is_file() and half in files:
+            raise FeatureFileError(f"'{files[half]}' and '{path}' are two files of one split; remove one")
+        if path.is_file():
+            files[half] = path
     if not files:
         names = " or ".join(f"{recipe}-{half.split}" for half in wanted)
         raise FeatureFileError(f"'{folder}' has no feature file {names} ({' or '.join(SUFFIXES)})")
