@@ -80,7 +80,7 @@ class ModelState:
             )
         for need in ("embeddings", "means", "covariance"):
             if need in method.needs - self.given:
-                raise ValueError(f"method '{method.name}' needs {need} of the base classes; pass {need}=...")
+                raise ValueError(f"method '{spec_of(method)}' needs {need} of the base classes; pass {need}=...")
 
     def for_method(self, method: Method) -> "ModelState":
         """The state as the method sees it: without the bias where it takes none."""

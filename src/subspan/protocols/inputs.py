@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..features import FeatureSet
-from ..methods import BaseSession, Method
+from ..methods import BaseSession, Method, spec_of
 from ..solve import append_one
 from .results import WeightSpace
 
@@ -34,9 +34,9 @@ def missing_for(features: FeatureSet, method: Method, memory: bool, embeddings: 
     if "embeddings" in needs and embeddings is None:
         return f"method '{method.name}' needs embeddings of the classes; name a set or a file with --embeddings"
     if "means" in needs and features.base_mean is None:
-        return f"method '{method.name}' needs the array 'base_mean', which the feature file lacks"
+        return f"method '{spec_of(method)}' needs the array 'base_mean', which the feature file lacks"
     if "covariance" in needs and features.base_covariance is None:
-        return f"method '{method.name}' needs the array 'base_covariance', which the feature file lacks"
+        return f"method '{spec_of(method)}' needs the array 'base_covariance', which the feature file lacks"
     if memory and features.base_memory is None:
         return "running with memory needs the array 'base_memory', which the feature file lacks"
     return None
