@@ -20,9 +20,9 @@ from .base import BaseSession, Head, Memory, Method, Session, Update, check_opti
 class Regularizer(Method):
     """A linear layer fine-tuned on the support under R_old and a penalty on new rows (Eq. 3).
 
-    All features share a large mean, which base rows learned to ignore. A new row, learned from the support alone, takes
-    it up like a bias and outbids the others; ``centred`` (not in the paper) hides that direction from the session. Rows
-    score as ever.
+    All features share a large mean, by which no base row is far ahead. A new row, learned from the support alone, takes
+    it up like a bias and outbids the others; ``centred`` (not in the paper) hides that direction from the session, the
+    1 that stands for a bias included. Rows score as ever.
     """
 
     gamma: float = option(0.0, "strength of the pull on new rows (R_new)")
