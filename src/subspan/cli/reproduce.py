@@ -237,7 +237,7 @@ def take_inventory(folder: Path) -> Inventory:
         else:
             random.setdefault(recipe, {})[int(seed)] = path
     if not files:
-        raise FeatureFileError(f"the folder '{folder}' has no feature files (.safetensors or .npz)")
+        raise FeatureFileError(f"the folder '{folder}' has no feature files ({' or '.join(SUFFIXES)})")
     return Inventory(random, fixed, tuple(left_out))
 
 
