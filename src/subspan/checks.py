@@ -62,7 +62,7 @@ def check_old_classes_keep_their_rows(spec: str) -> None:
 def check_scores_that_stand_apart(spec: str) -> None:
     """Where a method says that classes are scored apart, later sessions leave the scores of earlier classes alone."""
     model = _learned(spec)
-    if model._method(auto="calibrated").scores_apart:
+    if model._now()[1].scores_apart:
         queries = _examples(BASE + FIRST + SECOND, 1, seed=7)[0]
         before = model.class_scores(queries)
         _add(model, SECOND)
