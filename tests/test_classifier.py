@@ -459,8 +459,8 @@ def test_methods_say_what_of_the_base_session_they_lack():
         IncrementalClassifier(method="semantic").fit(X, y)
     with pytest.raises(ValueError, match="method 'prototype' needs means of the base classes; pass means"):
         IncrementalClassifier.from_weights(np.eye(3), "abc", method="prototype")
-    with pytest.raises(ValueError, match="method 'finetune:centred=true' needs means of the base classes"):
-        IncrementalClassifier.from_weights(np.eye(3), "abc", method="finetune:centred=true")
+    with pytest.raises(ValueError, match="method 'finetune:without_mean=true' needs means of the base classes"):
+        IncrementalClassifier.from_weights(np.eye(3), "abc", method="finetune:without_mean=true")
 
 
 BAD_WEIGHTS = {

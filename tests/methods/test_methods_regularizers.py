@@ -15,11 +15,11 @@ def normal(*shape, seed=0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-# Centred
+# Without the mean
 
 
 @pytest.mark.parametrize("spec", ["finetune", "subspace", "semantic", "linear_map"])
-def test_centred_equals_learning_from_features_without_the_mean(spec):
+def test_without_mean_equals_learning_from_features_that_lack_it(spec):
     """Against the projection as a matrix, put by hand before the features of the support and of both memories."""
     width, mean = 9, normal(9, seed=3) + 2
     base = BaseSession(
@@ -37,33 +37,33 @@ def test_centred_equals_learning_from_features_without_the_mean(spec):
             embeddings=normal(2, 3, seed=10),
         )
 
-    def learned(centred, change):
+    def learned(hidden, change):
         method = create_method(
-            spec, max_steps=50, centred=centred, **({"rank_tolerance": 1e-6} if spec == "subspace" else {})
+            spec, max_steps=50, without_mean=hidden, **({"rank_tolerance": 1e-6} if spec == "subspace" else {})
         )
         return method.learn(base, Head(rows, rows, 5, (7, 8), rows[7:]), session(change)).rows
 
     identity = torch.eye(width, dtype=torch.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateSpanWarning)
-        centred, by_hand, plain = learned(True, identity), learned(False, without), learned(False, identity)
-    np.testing.assert_allclose(centred, by_hand, atol=1e-12)
-    assert (centred - plain).abs().max() > 1e-3
+        found, by_hand, plain = learned(True, identity), learned(False, without), learned(False, identity)
+    np.testing.assert_allclose(found, by_hand, atol=1e-12)
+    assert (found - plain).abs().max() > 1e-3
 
 
-def test_centred_at_a_mean_of_zero_is_not_centred_at_all():
+def test_a_mean_of_zero_is_no_direction():
     base = BaseSession(normal(5, 12), origin=torch.zeros(12, dtype=torch.float64))
-    rows = [learn(create_method("finetune", max_steps=20, centred=centred), base).rows for centred in (False, True)]
+    rows = [learn(create_method("finetune", max_steps=20, without_mean=hidden), base).rows for hidden in (False, True)]
     assert torch.equal(*rows)
 
 
-def test_centred_needs_class_means():
+def test_without_mean_needs_class_means():
     assert create_method("finetune").needs == frozenset()
-    assert create_method("finetune", centred=True).needs == {"means"}
-    assert create_method("semantic", centred=True).needs == {"means", "embeddings"}
+    assert create_method("finetune", without_mean=True).needs == {"means"}
+    assert create_method("semantic", without_mean=True).needs == {"means", "embeddings"}
 
 
-def test_what_a_common_mean_does_to_fine_tuning_and_centred_undoes():
+def test_what_a_common_mean_does_to_fine_tuning_and_how_it_is_undone():
     """Base rows ignore the mean; a row learned from the support alone takes it up and outbids them on every image."""
     width, base_count = 12, 6
     mean = torch.zeros(width, dtype=torch.float64)
@@ -76,11 +76,11 @@ def test_what_a_common_mean_does_to_fine_tuning_and_centred_undoes():
     start = torch.cat([rows, torch.zeros(1, width, dtype=torch.float64)])
     head = Head(start, start, base_count, (base_count,), support.mean(0, keepdim=True))
     kept = {}
-    for centred in (False, True):
-        method = create_method("finetune", centred=centred, learning_rate=0.05, max_steps=300)
+    for hidden in (False, True):
+        method = create_method("finetune", without_mean=hidden, learning_rate=0.05, max_steps=300)
         update = method.learn(base, head, Session(support, torch.full((5,), base_count)))
         scores = method.scores(base, update.rows, queries)
-        kept[centred] = (scores.argmax(-1) == labels).double().mean()
+        kept[hidden] = (scores.argmax(-1) == labels).double().mean()
         assert (method.scores(base, update.rows, support).argmax(-1) == base_count).all()
     assert kept[False] < 0.2
     assert kept[True] > 0.95

@@ -194,8 +194,8 @@ def test_what_cannot_run_is_said():
         ProtocolError, match="method 'prototype' needs the array 'base_mean', which the feature file lacks"
     ):
         PROTOCOL.run(replace(features, base_mean=None), create_method("prototype"), memory=False)
-    with pytest.raises(ProtocolError, match="method 'finetune:centred=true' needs the array 'base_mean'"):
-        PROTOCOL.run(replace(features, base_mean=None), create_method("finetune:centred=true"), memory=False)
+    with pytest.raises(ProtocolError, match="method 'finetune:without_mean=true' needs the array 'base_mean'"):
+        PROTOCOL.run(replace(features, base_mean=None), create_method("finetune:without_mean=true"), memory=False)
     with pytest.raises(ProtocolError, match="running with memory needs the array 'base_memory'"):
         PROTOCOL.run(replace(features, base_memory=None), create_method("imprint"), memory=True)
 

@@ -21,8 +21,8 @@ class Regularizer(Method):
     """A linear layer fine-tuned on the support under R_old and a penalty on new rows (Eq. 3).
 
     All features share a large mean, by which no base row is far ahead. A new row, learned from the support alone, takes
-    it up like a bias and outbids the others; ``centred`` (not in the paper) hides that direction from the session, the
-    1 that stands for a bias included. Rows score as ever.
+    it up like a bias and outbids the others; ``without_mean`` (not in the paper) hides that direction from the session,
+    the 1 that stands for a bias included. Rows score as ever.
     """
 
     gamma: float = option(0.0, "strength of the pull on new rows (R_new)")
@@ -36,7 +36,9 @@ class Regularizer(Method):
         "sgd", "the paper's iterates, or the exact minimum of the same objective"
     )
     start: Literal["uniform", "zeros"] = option("uniform", "where new rows start")
-    centred: bool = option(False, "learn from features without their part along the mean of the base training features")
+    without_mean: bool = option(
+        False, "learn from features without their part along the mean of the base training features"
+    )
     learning_rate: float = option(0.002, "SGD's learning rate")
     momentum: float = option(0.9, "SGD's momentum")
     max_steps: int = option(1000, "SGD's steps at most")
@@ -48,7 +50,7 @@ class Regularizer(Method):
 
     @property
     def needs(self) -> frozenset[str]:
-        return frozenset({"means"} if self.centred else ())
+        return frozenset({"means"} if self.without_mean else ())
 
     @abstractmethod
     def novel_group(self, base: BaseSession, start: Tensor, embeddings: Tensor | None) -> RowGroup:
@@ -101,7 +103,7 @@ class Regularizer(Method):
         first = [Memory(session.support, session.labels), *([session.base_memory] if session.base_memory else [])]
         second = [session.novel_memory] if session.novel_memory else []
         features = torch.cat([m.features for m in first + second], dim=-2)
-        if self.centred:
+        if self.without_mean:
             assert base.center is not None
             features = without_direction(features, base.center)
         labels = place[torch.cat([m.labels for m in first + second], dim=-1)]
