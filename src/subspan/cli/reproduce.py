@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from subspan.array_files import SUFFIXES
+from subspan.array_files import SUFFIXES, has_suffix
 from subspan.cli.bench import session_progress
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
@@ -219,7 +219,7 @@ def take_inventory(folder: Path) -> Inventory:
     random: dict[str, dict[int, Path]] = {}
     fixed: dict[str, Path] = {}
     left_out = []
-    files = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES]
+    files = list(filter(has_suffix, sorted(folder.iterdir())))
     for path in files:
         match = _NAME.fullmatch(path.stem)
         if match is None:
