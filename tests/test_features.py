@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from subspan.array_files import SUFFIXES
+from subspan.array_files import SUFFIXES, write_arrays
 from subspan.features import FeatureFileError, FeatureSet, bundled, quantise
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -351,7 +351,7 @@ def test_a_fault_of_the_flat_form_is_named(case):
 
 
 def header(**values):
-    return {"subspan": json.dumps(values)}
+    return json.dumps(values)
 
 
 def save_zip(path):
@@ -359,10 +359,35 @@ def save_zip(path):
         file.writestr("notes.txt", "hello")
 
 
-def save_npz(given, path, metadata):
-    np.savez(path, **given, **metadata)
+def holding(given, text):
+    """Writes a file of arrays with this text as its header, as its name ends."""
+    return lambda path: write_arrays(path, given, "subspan", text)
 
 
+HEADERS = {  # faults that both kinds of file can have: arrays, header, message
+    "future": ({"a": np.ones(2)}, header(format=99), "has format 99; this version of Subspan reads up to 2"),
+    "header": ({"a": np.ones(2)}, "{", "header of .* is damaged"),
+    "number": ({"a": np.ones(2)}, "7", "header of .* is damaged"),
+    "infinite": ({"a": np.ones(2)}, header(format=np.inf), "header of .* is damaged: OverflowError"),
+    "scale": ({"a": np.ones(2)}, header(format=2, head_scale="16"), "header of .* is damaged: 'head_scale' is '16'"),
+    "names": ({"a": np.ones(2)}, header(format=2, base_names="ash"), "header of .* is damaged: 'base_names' is 'ash'"),
+    "weights": (
+        {"a": np.ones(2)},
+        header(backbone="resnet12"),
+        "is no feature file: its 'subspan' header has no 'format'",
+    ),
+    "lacking": ({"base_weight": np.ones((2, 2))}, header(format=1), "lacks the array 'base_test'"),
+    "alone": (
+        {"base_test.scale": np.ones(2)},
+        header(format=2),
+        "arrays of .* do not fit each other: KeyError\\('base_test'\\)",
+    ),
+    "scales": (
+        {"base_test.scale": np.ones(2), "base_test": np.ones((3, 2))},
+        header(format=2),
+        "arrays of .* do not fit each other: ValueError",
+    ),
+}
 FILES = {
     "missing.npz": (lambda path: None, "there is no feature file"),
     "text.npz": (lambda path: path.write_text("hello"), "is no readable npz file"),
@@ -370,65 +395,15 @@ FILES = {
     "folder.safetensors": (lambda path: path.mkdir(), "is a folder, not a feature file"),
     "folder.npz": (lambda path: path.mkdir(), "is a folder, not a feature file"),
     "foreign.safetensors": (lambda path: save_file({"a": np.ones(2)}, path), "its header has no 'subspan' entry"),
-    "future.safetensors": (
-        lambda path: save_file({"a": np.ones(2)}, path, header(format=99)),
-        "has format 99; this version of Subspan reads up to 2",
-    ),
-    "header.safetensors": (
-        lambda path: save_file({"a": np.ones(2)}, path, {"subspan": "{"}),
-        "header of .* is damaged",
-    ),
-    "weights.safetensors": (
-        lambda path: save_file({"a": np.ones(2)}, path, header(backbone="resnet12")),
-        "is no feature file: its 'subspan' header has no 'format'",
-    ),
-    "lacking.safetensors": (
-        lambda path: save_file({"base_weight": np.ones((2, 2))}, path, header(format=1)),
-        "lacks the array 'base_test'",
-    ),
     "zip.npz": (save_zip, "is no readable npz file: 'notes.txt' in it is no array"),
-    "future.npz": (
-        lambda path: save_npz({"a": np.ones(2)}, path, header(format=99)),
-        "has format 99; this version of Subspan reads up to 2",
-    ),
-    "header.npz": (lambda path: save_npz({"a": np.ones(2)}, path, {"subspan": "{"}), "header of .* is damaged"),
-    "number.npz": (lambda path: save_npz({"a": np.ones(2)}, path, {"subspan": 7}), "header of .* is damaged"),
-    "infinite.npz": (
-        lambda path: save_npz({"a": np.ones(2)}, path, header(format=np.inf)),
-        "header of .* is damaged: OverflowError",
-    ),
-    "scale.npz": (
-        lambda path: save_npz({"a": np.ones(2)}, path, header(format=2, head_scale="16")),
-        "header of .* is damaged: 'head_scale' is '16'",
-    ),
-    "names.safetensors": (
-        lambda path: save_file({"a": np.ones(2)}, path, header(format=2, base_names="ash")),
-        "header of .* is damaged: 'base_names' is 'ash'",
-    ),
-    "weights.npz": (
-        lambda path: save_npz({"a": np.ones(2)}, path, header(backbone="resnet12")),
-        "is no feature file: its 'subspan' header has no 'format'",
-    ),
-    "lacking.npz": (
-        lambda path: save_npz({"base_weight": np.ones((2, 2))}, path, header(format=2)),
-        "lacks the array 'base_test'",
-    ),
-    "alone.npz": (
-        lambda path: save_npz({"base_test.scale": np.ones(2)}, path, header(format=2)),
-        "arrays of .* do not fit each other: KeyError\\('base_test'\\)",
-    ),
-    "alone.safetensors": (
-        lambda path: save_file({"base_test.scale": np.ones(2)}, path, header(format=2)),
-        "arrays of .* do not fit each other: KeyError\\('base_test'\\)",
-    ),
-    "scales.npz": (
-        lambda path: save_npz({"base_test.scale": np.ones(2), "base_test": np.ones((3, 2))}, path, header(format=2)),
-        "arrays of .* do not fit each other: ValueError",
-    ),
     "pickled.npz": (
         lambda path: np.savez(path, base_weight=np.array([{"a": 1}], dtype=object)),
         "is no readable npz file: .*allow_pickle=False",
     ),
+} | {
+    f"{name}{suffix}": (holding(given, text), message)
+    for name, (given, text, message) in HEADERS.items()
+    for suffix in SUFFIXES
 }
 
 

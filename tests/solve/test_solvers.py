@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from subspan.solve import Problem, RowGroup, SgdOptions, append_one, concatenate, optimum, sgd, standing_still
 from subspan.solve.objective import mean_weights
 from subspan.solve.optimum import subgradient_norm
+from subspan.solve.sgd import pull_strength
 
 
 def make_session(
@@ -356,6 +358,13 @@ def test_the_loss_is_right_beside_a_problem_that_has_diverged():
     problem = Problem(features, torch.ones(2, 2, dtype=torch.int64), torch.full((2, 2), 0.5), [RowGroup(rows)])
     loss = sgd(problem, SgdOptions(max_steps=1)).loss
     assert float(loss[1]) == pytest.approx((5000 + math.log1p(math.exp(-3.0))) / 2, rel=1e-6)
+
+
+def test_a_change_too_small_for_its_type_is_pulled_back_by_a_finite_factor():
+    span = SimpleNamespace(strength=torch.full((1, 3), 0.2), is_norm=torch.tensor([True, True, False]))
+    none, tiny, squared = pull_strength(span, torch.tensor([[0.0, 1e-40, 1.0]]))[0]  # type: ignore[arg-type]
+    assert (float(none), float(squared)) == (0.0, pytest.approx(0.4))
+    assert 1e36 < float(tiny) < math.inf
 
 
 def still_session() -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -210,5 +210,5 @@ def pull_strength(span: Span, norm: Tensor) -> Tensor:
 
     At zero change the gradient of ``norm`` is taken as 0: the first step of a session starts exactly there.
     """
-    of_norm = (span.strength / norm).masked_fill_(norm == 0, 0)
+    of_norm = torch.where(norm > 0, span.strength / norm.clamp_min(torch.finfo(norm.dtype).tiny), 0)
     return torch.where(span.is_norm, of_norm, 2 * span.strength)

@@ -122,10 +122,10 @@ def find_part(
                     f"'{place}' was trained with {name}={part.options.get(name)}, asked for is {name}={value}"
                 )
         return part
-    headers = [(path, _header(path)) for path in sorted(filter(has_suffix, place.iterdir()))]
     found = []
-    for path, header in headers:
-        if header is None or header["system"] != system:
+    for path in sorted(filter(has_suffix, place.iterdir())):
+        text = read_text(path, HEADER, TrainedPartError)
+        if text is None or (header := _parse(text, path))["system"] != system:
             continue
         if any(header["options"].get(name) != value for name, value in options.items()):
             continue
@@ -144,11 +144,8 @@ def find_part(
     return found[0]
 
 
-def _header(path: Path) -> dict[str, Any] | None:
-    """The header of a trained part; None for any other file."""
-    text = read_text(path, HEADER, TrainedPartError)
-    if text is None:
-        return None
+def _parse(text: str, path: str | Path) -> dict[str, Any]:
+    """What the header of a trained part says."""
     try:
         header = json.loads(text)
         if int(header["format"]) > FORMAT:
@@ -160,10 +157,10 @@ def _header(path: Path) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=8)
 def _read(path: str, modified: int, size: int) -> TrainedPart:
-    header = _header(Path(path))
-    if header is None:
+    arrays, text = read_arrays(Path(path), HEADER, TrainedPartError)
+    if text is None:
         raise TrainedPartError(f"'{path}' holds arrays but no trained part of a system")
-    arrays, _ = read_arrays(Path(path), HEADER, TrainedPartError)
+    header = _parse(text, path)
     stored = {name: torch.from_numpy(array).float() for name, array in arrays.items()}
     scales = {name: stored.pop(name + SCALE) for name in list(stored) if name + SCALE in stored}
     tensors = {name: tensor * scales[name] if name in scales else tensor for name, tensor in stored.items()}
