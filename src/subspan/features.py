@@ -14,8 +14,10 @@ Arrays, rectangular or, for unequal counts per class, flat with a ``NAME_labels`
     base_names, novel_names, base_wnids, novel_wnids; embedding.NAME (C0 + C1, e), base classes first
 
 As safetensors or compressed npz, with a JSON header under the key ``subspan``, in float32, float16, or int8 with one
-scale per vector; an npz of others may do without the header. A cosine head is read as unit rows and unit features times
-its scale, so that linear scores equal the trained ones; its base_covariance is that of the unit features.
+scale per vector; an npz of others may do without the header. In float16 and int8 files rows and means are float16 with
+one scale per vector too, and so is the covariance, its triangle being one vector. A cosine head is read as unit rows
+and unit features times its scale, so that linear scores equal the trained ones; its base_covariance is that of the unit
+features.
 """
 
 import json
@@ -31,11 +33,12 @@ from numpy.typing import NDArray
 
 from subspan.array_files import Array, check_suffix, read_arrays, write_arrays
 
-FORMAT = 2  # since 2 a covariance in half precision is kept as its upper triangle
+FORMAT = 3  # since 2 a covariance in float16 is its upper triangle; since 3 rows, means and memory are rounded too
 HEADER = "subspan"
 Precision = Literal["float32", "float16", "int8"]
 REQUIRED = ("base_weight", "base_test", "novel_test", "novel_support")
 OPTIONAL = ("base_bias", "base_mean", "base_memory", "base_covariance")
+IN_HALF = ("base_weight", "base_mean", "base_covariance")  # float16 with scales, in int8 files too
 LISTS = ("base_names", "novel_names", "base_wnids", "novel_wnids")
 EMBEDDING = "embedding."
 LABELS, SCALE = "_labels", ".scale"
@@ -204,22 +207,20 @@ class FeatureSet:
             array = getattr(self, name)
             if array is None:
                 continue
-            if name == "base_covariance" and precision != "float32":
-                scale = np.abs(array).max(initial=0) or 1.0  # its largest entry, as float16 is coarse near zero
-                triangle = (array / scale)[np.triu_indices(self.width)]
-                arrays[name], arrays[name + SCALE] = triangle.astype(np.float16), np.array(scale, np.float32)
-                continue
-            if name + LABELS not in type(self).__dataclass_fields__:
+            if precision == "float32" or name == "base_bias":
                 arrays[name] = np.asarray(array, np.float32)
-                continue
-            labels = getattr(self, name + LABELS)
-            if precision == "int8":
+            elif name in IN_HALF:
+                kept = array[np.triu_indices(self.width)] if name == "base_covariance" else array
+                divided, arrays[name + SCALE] = _by_scale(kept, 1)  # float16 ends at 65504 and is coarse near zero
+                arrays[name] = divided.astype(np.float16)
+            elif precision == "int8":
                 arrays[name], arrays[name + SCALE] = quantise(array)
             else:
-                if precision == "float16" and np.abs(array).max(initial=0) > np.finfo(np.float16).max:
+                if np.abs(array).max(initial=0) > np.finfo(np.float16).max:
                     raise FeatureFileError(f"float16 holds numbers up to 65504; '{name}' has {np.abs(array).max():g}")
-                arrays[name] = np.asarray(array, precision)
-            arrays[name + LABELS] = labels.astype(np.int32)
+                arrays[name] = np.asarray(array, np.float16)
+            if name + LABELS in type(self).__dataclass_fields__:
+                arrays[name + LABELS] = getattr(self, name + LABELS).astype(np.int32)
         for name, vectors in self.embeddings.items():
             arrays[EMBEDDING + name] = np.asarray(vectors, np.float32 if precision == "float32" else np.float16)
         return arrays
@@ -251,11 +252,15 @@ def quantise(array: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     >>> quantise(np.array([[0.5, -1.27]]))
     (array([[  50, -127]], dtype=int8), array([0.01], dtype=float32))
     """
+    divided, scale = _by_scale(array, 127)
+    return np.round(divided).clip(-127, 127).astype(np.int8), scale  # a scale near zero is itself rounded
+
+
+def _by_scale(array: Array, largest: int) -> tuple[Array, NDArray[np.float32]]:
+    """An array (..., d) divided by one scale (...,) per vector, such that its largest entry becomes ``largest``."""
     array = np.asarray(array, np.float32)
-    scale = np.abs(array).max(-1, initial=0) / 127
-    safe = np.where(scale > 0, scale, 1)
-    levels = np.round(array / safe[..., None]).clip(-127, 127)  # a scale near zero is itself rounded
-    return levels.astype(np.int8), scale.astype(np.float32)
+    scale = np.asarray(np.abs(array).max(-1, initial=0) / largest, np.float32)
+    return array / np.where(scale > 0, scale, 1)[..., None], scale
 
 
 def _unit(array: Array) -> Array:

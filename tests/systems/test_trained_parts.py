@@ -69,6 +69,17 @@ def test_rows_that_went_through_half_precision_are_known_again_and_similar_rows_
         assert not kept.belongs_to(one_moved)
 
 
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_a_part_belongs_to_its_features_in_lower_precision_too(tmp_path, precision):
+    rows, rounded = (
+        torch.tensor(features.base_weight)
+        for features in (WORLD, FeatureSet.load(WORLD.save(tmp_path / "world.npz", precision)))
+    )
+    assert not torch.equal(rows, rounded), "rounding must have happened, or this shows nothing"
+    for trained, given in ((rows, rounded), (rounded, rows), (rounded, rows.half().float())):
+        assert part(signature=tuple(signature_of(trained).tolist())).belongs_to(given)
+
+
 def make_rows(seed: int) -> torch.Tensor:
     return torch.tensor(make_world(seed).base_weight)
 
