@@ -14,6 +14,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from subspan.methods import list_methods, registry
+
 torch.set_num_threads(1)
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
@@ -28,3 +30,10 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"needs the shared data folder {SHARED_DATA}")
     return SHARED_DATA
+
+
+@pytest.fixture
+def forgotten_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is forgotten after it."""
+    list_methods()  # imports all that there are, which are to stay
+    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))

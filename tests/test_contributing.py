@@ -7,15 +7,14 @@ import pytest
 import torch
 
 from subspan.checks import check_method
-from subspan.methods import BaseSession, Head, Session, create_method, list_methods, method_options, registry
+from subspan.methods import BaseSession, Head, Session, create_method, list_methods, method_options
 
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 
 
 @pytest.fixture(autouse=True)
-def examples(monkeypatch: pytest.MonkeyPatch) -> None:
+def examples(forgotten_methods: None) -> None:
     """The examples, run as files of ``subspan.methods`` and registered for one test only."""
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
     for source in re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(encoding="utf-8"), re.DOTALL):
         module = {"__name__": "subspan.methods.example", "__package__": "subspan.methods"}
         exec(compile(source, CONTRIBUTING, "exec"), module)

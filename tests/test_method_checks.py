@@ -10,7 +10,7 @@ import torch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from subspan import IncrementalClassifier, checks, create_method, list_methods
-from subspan.methods import BaseSession, Head, Method, Session, Update, method_options, register, registry
+from subspan.methods import BaseSession, Head, Method, Session, Update, method_options, register
 from subspan.methods.finetune import Finetune
 
 
@@ -171,9 +171,8 @@ BROKEN = {
 
 
 @pytest.fixture
-def registered(monkeypatch):
+def registered(forgotten_methods):
     """Register methods for one test only."""
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
 
     def add(method, name):
         method.name, method.summary = name, "for a test"

@@ -8,16 +8,23 @@ import pytest
 import subspan
 
 
-def test_the_estimator_is_imported_when_it_is_asked_for():
-    """In a process of its own: here scikit-learn may be loaded already."""
+def test_names_are_imported_when_they_are_asked_for():
+    """In a process of its own: here PyTorch and scikit-learn may be loaded already."""
     program = """
 import sys, subspan
-assert not {"sklearn", "scipy.stats", "scipy.optimize"} & sys.modules.keys()
+assert not {"torch", "numpy"} & sys.modules.keys()
 assert {*subspan.__all__} <= {*dir(subspan)}
+assert subspan.FeatureSet and subspan.create_method("subspace") and "teen" in subspan.list_systems()
+assert not {"sklearn", "scipy.stats", "scipy.optimize"} & sys.modules.keys()
 from subspan import *
 assert IncrementalClassifier is subspan.IncrementalClassifier and "sklearn" in sys.modules
 """
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
+
+
+def test_whoever_creates_methods_finds_the_systems_too():
+    program = "from subspan.methods import create_method; assert create_method('teen').name == 'teen'"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_other_names_are_not_there():

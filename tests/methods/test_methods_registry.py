@@ -107,10 +107,9 @@ class Halves(Method):
 
 
 @pytest.fixture
-def a_file_of_ones_own(tmp_path, monkeypatch):
+def a_file_of_ones_own(tmp_path, monkeypatch, forgotten_methods):
     """A file among the methods, for one test only."""
     (tmp_path / "halves.py").write_text(textwrap.dedent(MINE), "utf-8")
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
     monkeypatch.setattr(subspan.methods, "__path__", [*subspan.methods.__path__, str(tmp_path)])
     yield
     sys.modules.pop("subspan.methods.halves", None)
@@ -127,9 +126,7 @@ def test_a_file_is_all_a_method_needs(a_file_of_ones_own):
     check_method("halves")
 
 
-def test_two_methods_cannot_share_a_name(monkeypatch):
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
-
+def test_two_methods_cannot_share_a_name(forgotten_methods):
     class Other(subspan.methods.Method):
         name = "subspace"
         summary = ""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from .base import Method
 
-_PACKAGE = __name__.rpartition(".")[0]
+_PACKAGES = ("subspan.methods", "subspan.systems")  # every file of which may register one
 _METHODS: dict[str, type[Method]] = {}
 AnyMethod = TypeVar("AnyMethod", bound=type[Method])
 
@@ -29,12 +29,12 @@ def list_methods(kind: str = "method") -> list[str]:
     >>> "subspace" in list_methods()
     True
     """
-    import_all(_PACKAGE)
+    _import_all()
     return sorted(name for name, method in _METHODS.items() if method.kind == kind)
 
 
 def method_class(name: str) -> type[Method]:
-    import_all(_PACKAGE)
+    _import_all()
     if name not in _METHODS:
         raise ValueError(
             f"there is no method '{name}'; the methods are {', '.join(list_methods())}, "
@@ -123,7 +123,8 @@ def _type_name(hint: Any) -> str:
     )
 
 
-def import_all(package: str) -> None:
-    """Import every file of a package, so that what it registers is known."""
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        importlib.import_module(f"{package}.{module.name}")
+def _import_all() -> None:
+    """Import every file that may register a method."""
+    for package in _PACKAGES:
+        for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+            importlib.import_module(f"{package}.{module.name}")

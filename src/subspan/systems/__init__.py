@@ -4,7 +4,6 @@ A system's docstring says where it comes from, what setting it was built for, it
 """
 
 from ..methods import list_methods
-from ..methods.registry import import_all
 from .base import System
 
 __all__ = ["System", "list_network_systems", "list_systems"]
@@ -26,6 +25,3 @@ def list_network_systems() -> list[str]:
     True
     """
     return list_methods("network-system")
-
-
-import_all(__name__)
