@@ -9,15 +9,13 @@ from typer.testing import CliRunner
 
 from subspan import IncrementalClassifier, create_method, list_methods, list_systems
 from subspan.cli import app
-from subspan.cli import train as train_command
 from subspan.cli.facts import command_line, version
-from subspan.cli.reproduce import RANDOM
 from subspan.cli.reproduce_single_session import PROTOCOL as EPISODES
 from subspan.cli.train_network import store_result
 from subspan.features import FeatureSet
 from subspan.methods.registry import method_class
 from subspan.protocols.episodes import digest_of_items
-from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.multi_session import RANDOM, MultiSession
 from subspan.protocols.results import EpisodeResult, MethodResult
 from subspan.protocols.stored_results import StoredResult
 from subspan.systems import list_network_systems
@@ -68,7 +66,6 @@ def folder(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def subspan_train(*words: object):
-    train_command.register(app)
     return CliRunner().invoke(app, ["train", *map(str, words)], env={"COLUMNS": "200"})
 
 

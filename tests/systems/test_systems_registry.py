@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from subspan import IncrementalClassifier, create_method, list_methods, list_systems
 from subspan.cli import app
 from subspan.cli import bench as bench_command
-from subspan.cli import systems as systems_command
 from subspan.methods import method_options, spec_of
 from subspan.methods.registry import method_class
 from subspan.systems import System, list_network_systems
@@ -58,8 +57,6 @@ def test_a_system_is_an_estimators_method():
 
 @pytest.fixture(scope="module")
 def subspan():
-    for command in (systems_command, bench_command):
-        command.register(app)
     return lambda *arguments: CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "600"})
 
 

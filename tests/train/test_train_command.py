@@ -14,8 +14,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from subspan import __version__
+from subspan.cli import app
 from subspan.cli.flags import Values, with_flags
-from subspan.cli.train import register
 from subspan.features import FeatureSet
 from subspan.systems.trained_part import TrainedPart
 
@@ -89,8 +89,6 @@ def photographs(tmp_path: Path) -> Path:
 
 
 def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -> None:
-    app = typer.Typer()
-    register(app)
     common = ["--data", str(photographs), "--device", "cpu"]  # extract and pack take the size of the run's images
     small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "24", "--padding", "2"]
     small += ["--epochs", "2", "--cuts", "1", "--batch-size", "8"]
@@ -150,8 +148,6 @@ def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -
 
 
 def test_a_run_takes_its_own_images_in_a_size_it_knows(photographs: Path, tmp_path: Path) -> None:
-    app = typer.Typer()
-    register(app)
     folder = tmp_path / "run"
     run = ["--run", str(folder), "--device", "cpu"]
     small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "24", "--epochs", "1", "--cuts", ""]
@@ -184,15 +180,11 @@ def test_a_run_takes_its_own_images_in_a_size_it_knows(photographs: Path, tmp_pa
 
 @pytest.mark.parametrize("command", ["train", "extract", "pack"])
 def test_help_has_an_example(command: str) -> None:
-    app = typer.Typer()
-    register(app)
     result = RUNNER.invoke(app, [command, "--help"], env={"COLUMNS": "200"})
     assert f"Example: subspan {command} " in result.output
 
 
 def test_wrong_words_are_refused_before_images_are_read(tmp_path: Path) -> None:
-    app = typer.Typer()
-    register(app)
     train = ["train", "--data", str(tmp_path / "missing"), "--split"]
     for words, message in (
         ([*train, "nosuch"], "split 'nosuch' does not exist; there are random:SEED, fixed"),

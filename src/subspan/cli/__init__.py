@@ -1,26 +1,39 @@
-"""The command line: one file per command; ``subspan --help`` lists them."""
+"""The command line: one file per command. A function below ``@app.command()`` is one, its docstring the help.
 
-import importlib
+``subspan --help`` lists it from there on; its file is imported when it runs.
+"""
+
 import os
-import pkgutil
 import sys
 import warnings
-from functools import cache
 from typing import Annotated
 
 import typer
 
 from subspan import __version__
+from subspan.cli.lazy import lazy_group
+
+PHOTOGRAPHS = "Photographs"  # the part of the list for commands on catalogues
+MARKUP = "markdown"  # of help texts
 
 app = typer.Typer(
     name="subspan",
+    cls=lazy_group("app"),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=MARKUP,
     help="Teach a trained classifier new classes from a few examples, without retraining and without forgetting.",
     epilog="Example: `subspan bench --report report` runs every method on the bundled features and writes a page.",
 )
+experiments = typer.Typer(
+    name="reproduce",
+    cls=lazy_group("experiments"),
+    no_args_is_help=True,
+    rich_markup_mode=MARKUP,
+    help="Rebuild the tables and pictures of the paper from feature files.",
+)
+app.add_typer(experiments)
 
 
 def _show_version(wanted: bool) -> None:
@@ -38,18 +51,9 @@ def _options(
     pass
 
 
-@cache  # once, however often a program calls main
-def _add_commands() -> None:
-    for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
-        command = importlib.import_module(f"{__name__}.{module}")
-        if hasattr(command, "register"):
-            command.register(app)
-
-
 def main() -> None:
     """Run the command line. Bad input ends in one sentence and exit status 2, never in a traceback."""
     warnings.showwarning = lambda message, *_, **__: print(f"Warning: {message}", file=sys.stderr)
-    _add_commands()
     try:
         app()
     except (ValueError, OSError) as error:

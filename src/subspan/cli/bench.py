@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from subspan.cli import app
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, load_all
+from subspan.cli.stages import session_progress
 from subspan.features import FeatureSet
 from subspan.files import replacing
 from subspan.methods import Method, create_method, list_methods, spec_of
@@ -26,27 +26,12 @@ from subspan.protocols.inputs import ProtocolError, missing_for
 from subspan.protocols.multi_session import MultiSession
 from subspan.protocols.multi_session_runs import Job, run_jobs
 from subspan.protocols.results import MethodResult
-from subspan.report.html import write_report
 from subspan.report.json_format import to_json
 from subspan.report.render import to_console
 from subspan.report.tables import results_table
 
-EXAMPLE = """Run every method that the files allow, with and without memory, and print one table.
 
-Examples:
-
-    subspan bench                                    # all methods on the bundled miniImageNet features
-
-    subspan bench --method subspace --method semantic:tau=2 --no-memory --report report
-
-    subspan bench split1.npz split2.npz --embeddings glove300.npz --json results.json
-"""
-
-
-def register(app: typer.Typer) -> None:
-    app.command(help=EXAMPLE)(bench)
-
-
+@app.command()
 @with_flags(protocol=MultiSession, placement=Placement)
 def bench(
     files: Annotated[
@@ -85,6 +70,16 @@ def bench(
     protocol: Values,
     placement: Values,
 ) -> None:
+    """Run every method that the files allow, with and without memory, and print one table.
+
+    Examples:
+
+        subspan bench                                    # all methods on the bundled miniImageNet features
+
+        subspan bench --method subspace --method semantic:tau=2 --no-memory --report report
+
+        subspan bench split1.npz split2.npz --embeddings glove300.npz --json results.json
+    """
     setup, place = MultiSession(**protocol), Placement(**placement)
     chosen = {"old_penalty": old_penalty, "solver": solver, "start": start}
     regularizer_options = {name: value for name, value in chosen.items() if value is not None}
@@ -136,6 +131,8 @@ def bench(
         with replacing(json_path) as file:
             file.write_text(json.dumps(to_json(results), indent=1) + "\n", "utf-8")
     if report is not None:
+        from subspan.report.html import write_report  # brings Matplotlib: slow to import, and only for this
+
         facts = run_facts(setup, place.device, seconds)
         page = write_report(report, results, title="Subspan: multi-session benchmark", facts=facts)
         typer.echo(f"Report: {page}")
@@ -143,6 +140,8 @@ def bench(
 
 def write_predictions(path: Path, results: Sequence[MethodResult]) -> None:
     """One line per test item, draw and session: what it is and what it was taken for."""
+    import pandas as pd  # slow to import, and only for this
+
     frames = []
     for result in results:
         assert result.predictions is not None
@@ -204,16 +203,3 @@ def _title(files: Sequence[Path] | None, protocol: MultiSession) -> str:
     what = ", ".join(path.name for path in files) if files else "bundled miniImageNet features"
     draws = f"{protocol.draws} support draws" if protocol.draws else "first images in file order"
     return f"Multi-session, {what}: {protocol.ways} ways, {protocol.shots} shots, {draws}; accuracy in percent"
-
-
-def session_progress(console: Console) -> Progress:
-    """A bar that counts sessions and is gone when all are done."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )

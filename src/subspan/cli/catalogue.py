@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 
 from subspan.catalogue import Catalogue, CatalogueError, CatalogueOptions, open_class_photographs, undo_last
 from subspan.catalogue.language import DESCRIPTION
+from subspan.cli import PHOTOGRAPHS, app
 from subspan.cli import catalogue_tables as tables
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.stages import shown_stages
@@ -31,12 +32,7 @@ Network = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    panel = "Photographs"
-    for command in (init, add, predict, evaluate, classes, log, undo, rename, remove, prune, export, backbones):
-        app.command(rich_help_panel=panel)(command)
-
-
+@app.command(rich_help_panel=PHOTOGRAPHS)
 @with_flags(options=CatalogueOptions)
 def init(
     catalogue: CataloguePath,
@@ -101,6 +97,7 @@ def init(
     _show(report, as_json, lambda: tables.init_text(catalogue, report))
 
 
+@app.command(rich_help_panel=PHOTOGRAPHS)
 def add(
     catalogue: CataloguePath,
     images: Annotated[
@@ -145,6 +142,7 @@ def add(
     _show(reports, as_json, lambda: tables.teach_text(reports))
 
 
+@app.command(rich_help_panel=PHOTOGRAPHS)
 def predict(
     catalogue: CataloguePath,
     images: Annotated[list[Path], typer.Argument(metavar="IMAGES...", help="Images, or folders of them.")],
@@ -179,6 +177,7 @@ def predict(
         tables.show(tables.predictions_table(files, answers))
 
 
+@app.command(rich_help_panel=PHOTOGRAPHS)
 def evaluate(
     catalogue: CataloguePath,
     photographs: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of class folders, or a zip of them.")],
@@ -208,6 +207,7 @@ def evaluate(
         tables.show(*tables.evaluation_tables(result))
 
 
+@app.command(rich_help_panel=PHOTOGRAPHS)
 def classes(catalogue: CataloguePath, as_json: Json = False) -> None:
     """List the classes of a catalogue.
 
@@ -217,6 +217,7 @@ def classes(catalogue: CataloguePath, as_json: Json = False) -> None:
     _show(entries, as_json, lambda: tables.classes_table(entries))
 
 
+@app.command(rich_help_panel=PHOTOGRAPHS)
 def log(catalogue: CataloguePath, as_json: Json = False) -> None:
     """List the sessions: when, which classes, how many examples, old classes before and after.
 
@@ -226,6 +227,7 @@ def log(catalogue: CataloguePath, as_json: Json = False) -> None:
     _show(entries, as_json, lambda: tables.log_table(entries))
 
 
+@app.command(rich_help_panel=PHOTOGRAPHS)
 def undo(catalogue: CataloguePath, as_json: Json = False) -> None:
     """Take the last session back; works also where its version is damaged.
 
@@ -235,6 +237,7 @@ def undo(catalogue: CataloguePath, as_json: Json = False) -> None:
     _show(entry, as_json, lambda: f"Undone: session {entry.session}, {tables.what(entry)}.")
 
 
+@app.command(rich_help_panel=PHOTOGRAPHS)
 def rename(
     catalogue: CataloguePath,
     old: Annotated[str, typer.Argument(help="Class as it is called now.")],
@@ -249,6 +252,7 @@ def rename(
     _show(entry, as_json, lambda: f"Session {entry.session}: {tables.what(entry)}.")
 
 
+@app.command(rich_help_panel=PHOTOGRAPHS)
 def remove(
     catalogue: CataloguePath,
     name: Annotated[str, typer.Argument(help="Class to forget.")],
@@ -262,6 +266,7 @@ def remove(
     _show(entry, as_json, lambda: f"Session {entry.session}: {tables.what(entry)}.")
 
 
+@app.command(rich_help_panel=PHOTOGRAPHS)
 def prune(
     catalogue: CataloguePath,
     keep: Annotated[
@@ -278,6 +283,7 @@ def prune(
     _show(removed, as_json, lambda: f"Removed {count}.")
 
 
+@app.command(rich_help_panel=PHOTOGRAPHS)
 def export(
     catalogue: CataloguePath,
     onnx: Annotated[Path, typer.Option(help="File to write.")],
@@ -300,6 +306,7 @@ def export(
     _show(report, as_json, lambda: tables.export_text(report))
 
 
+@app.command(rich_help_panel=PHOTOGRAPHS)
 def backbones() -> None:
     """List the forms that names of backbones take.
 

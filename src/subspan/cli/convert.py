@@ -6,23 +6,12 @@ from typing import Annotated
 
 import typer
 
+from subspan.cli import app
 from subspan.cli.inputs import find_embeddings, named
 from subspan.features import FeatureSet, Precision
 
-HELP = """Rewrite a feature file in float32, float16 or int8, with class names and embeddings if wanted.
 
-The name to write ends in .safetensors or, for the compressed form, in .npz.
-
-Example:
-
-    subspan convert split1.safetensors split1.npz --precision int8 --embeddings glove300=glove300.npz
-"""
-
-
-def register(app: typer.Typer) -> None:
-    app.command(help=HELP)(convert)
-
-
+@app.command()
 def convert(
     source: Annotated[Path, typer.Argument(help="Feature file to read (.npz or .safetensors).")],
     target: Annotated[Path, typer.Argument(help="Feature file to write (.npz or .safetensors).")],
@@ -32,6 +21,14 @@ def convert(
         typer.Option(metavar="NAME=FILE", help="Store embeddings of the classes (npz, GloVe text); repeatable."),
     ] = None,
 ) -> None:
+    """Rewrite a feature file in float32, float16 or int8, with class names and embeddings if wanted.
+
+    The name to write ends in .safetensors or, for the compressed form, in .npz.
+
+    Example:
+
+        subspan convert split1.safetensors split1.npz --precision int8 --embeddings glove300=glove300.npz
+    """
     if precision not in ("float32", "float16", "int8"):
         raise ValueError(f"precision must be float32, float16 or int8; got '{precision}'")
     kind: Precision = precision

@@ -6,26 +6,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from subspan.cli import app
 from subspan.methods import list_methods, method_options
 from subspan.methods.registry import method_class
 
-HELP = """List the methods; with a name, the options of one.
 
-Examples:
-
-    subspan methods
-
-    subspan methods semantic
-"""
-
-
-def register(app: typer.Typer) -> None:
-    app.command(help=HELP)(methods)
-
-
+@app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="A method; its options are explained one by one.")] = None,
 ) -> None:
+    """List the methods; with a name, the options of one.
+
+    Examples:
+
+        subspan methods
+
+        subspan methods semantic
+    """
     console = Console(highlight=False)
     if name is None:
         table = listing("method", "what it does", "options (defaults)")

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from subspan.array_files import SUFFIXES, has_suffix
-from subspan.cli.bench import session_progress
+from subspan.cli import experiments
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, named
@@ -26,12 +26,13 @@ from subspan.cli.reproduce_systems import (
     chosen_systems,
     multi_session_part,
 )
+from subspan.cli.stages import session_progress
 from subspan.features import FeatureFileError, FeatureSet
 from subspan.methods import Method, spec_of
 from subspan.protocols.config import Config
 from subspan.protocols.fan_out import Placement
 from subspan.protocols.inputs import missing_for
-from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.multi_session import FIXED, RANDOM
 from subspan.protocols.multi_session_runs import Job, Split, run_jobs
 from subspan.protocols.results import MethodResult
 from subspan.report.beyond import beyond_table
@@ -57,38 +58,10 @@ from subspan.report.reproduction_document import PAPER, multi_session_section, w
 
 FOLDER = Path("benchmarks") / "features"
 BASE_CLASSES, NOVEL_CLASSES = 60, 40
-RANDOM = MultiSession(draws=1)  # one support draw per split, as in the paper
-FIXED = MultiSession(draws=0)  # the listed images
 DEVELOPMENT = 0  # the random split on which settings are chosen: it enters no table
 CONFIGS = {"strong": "multi-session-strong"}  # packaged settings, for recipes that the defaults do not suit
 
-EXAMPLE = """Rebuild the tables and pictures of the paper from feature files: published values beside ours.
-
-Files are found by name in the folder: RECIPE-random-1 to RECIPE-random-10, and RECIPE-fixed, each .npz or .safetensors.
-Splits that are not there are left out of the means, and every table says so. Without --report and --markdown all tables
-are printed; with one of them only the main table is.
-
-Examples:
-
-    subspan reproduce multi-session --report report
-
-    subspan reproduce multi-session --features my-features --markdown REPRODUCIBILITY.md
-
-    subspan reproduce multi-session --systems all --report report
-"""
-
 _NAME = re.compile(r"(?P<recipe>.+)-(?:random-(?P<seed>\d+)|(?P<fixed>fixed))")
-
-app = typer.Typer(no_args_is_help=True, help="Rebuild the tables and pictures of the paper from feature files.")
-
-
-def register(parent: typer.Typer) -> None:
-    parent.add_typer(app, name="reproduce")
-
-
-@app.callback()
-def _experiments() -> None:
-    pass
 
 
 @dataclass(frozen=True)
@@ -106,7 +79,7 @@ class Inventory:
         return Inventory(random, fixed, self.left_out)
 
 
-@app.command(NAME, help=EXAMPLE)
+@experiments.command()
 @with_flags(placement=Placement)
 def multi_session(
     report: Annotated[
@@ -126,6 +99,20 @@ def multi_session(
     *,
     placement: Values,
 ) -> None:
+    """Rebuild the tables and pictures of the paper from feature files: published values beside ours.
+
+    Files are found by name in the folder: RECIPE-random-1 to RECIPE-random-10, and RECIPE-fixed, each .npz or
+    .safetensors. Splits that are not there are left out of the means, and every table says so. Without --report and
+    --markdown all tables are printed; with one of them only the main table is.
+
+    Examples:
+
+        subspan reproduce multi-session --report report
+
+        subspan reproduce multi-session --features my-features --markdown REPRODUCIBILITY.md
+
+        subspan reproduce multi-session --systems all --report report
+    """
     place = Placement(**placement)
     wanted = chosen_systems(systems, NAME) if systems else []
     folder = find_folder(features, Path.cwd())

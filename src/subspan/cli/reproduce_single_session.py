@@ -12,8 +12,7 @@ import typer
 from rich.console import Console
 
 from subspan.array_files import SUFFIXES
-from subspan.cli import reproduce
-from subspan.cli.bench import session_progress
+from subspan.cli import experiments, reproduce
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import embeddings_of, named
@@ -26,6 +25,7 @@ from subspan.cli.reproduce_systems import (
     part_of,
     stored_episodes,
 )
+from subspan.cli.stages import session_progress
 from subspan.features import FeatureFileError, FeatureSet
 from subspan.protocols.config import Config, Setting
 from subspan.protocols.episodes import Episodes
@@ -45,23 +45,6 @@ NAME = "single-session"
 PROTOCOL = SingleSession()
 PICTURED = {"Subspace", "Semantic subspace (label)"}  # 5-shot: moving and fixed targets
 
-EXAMPLE = """Rebuild the single-session table and its two pictures from feature files: published values beside ours.
-
-The folder's RECIPE-ravi gives the miniImageNet half, RECIPE-tiered (whoever has the images) the tieredImageNet half.
-Settings that the paper does not give were chosen on development classes and are marked. Without --report and --markdown
-all tables are printed.
-
-Examples:
-
-    subspan reproduce single-session --report report
-
-    subspan reproduce single-session --device cuda --markdown REPRODUCIBILITY.md
-
-    subspan reproduce single-session --systems all
-
-    subspan reproduce single-session --episodes-out episodes.safetensors     # for another system to see the same ones
-"""
-
 
 @dataclass(frozen=True)
 class Half:
@@ -80,10 +63,7 @@ class Half:
 HALVES = (Half("mini", "ravi", 64, 20), Half("tiered", "tiered", 200, 160))
 
 
-def register(parent: typer.Typer) -> None:
-    reproduce.app.command(NAME, help=EXAMPLE)(single_session)
-
-
+@experiments.command()
 @with_flags(placement=Placement)
 def single_session(
     report: Annotated[
@@ -114,6 +94,22 @@ def single_session(
     *,
     placement: Values,
 ) -> None:
+    """Rebuild the single-session table and its two pictures from feature files: published values beside ours.
+
+    The folder's RECIPE-ravi gives the miniImageNet half, RECIPE-tiered (whoever has the images) the tieredImageNet
+    half. Settings that the paper does not give were chosen on development classes and are marked. Without --report and
+    --markdown all tables are printed.
+
+    Examples:
+
+        subspan reproduce single-session --report report
+
+        subspan reproduce single-session --device cuda --markdown REPRODUCIBILITY.md
+
+        subspan reproduce single-session --systems all
+
+        subspan reproduce single-session --episodes-out episodes.safetensors   # for another system to see the same ones
+    """
     place = Placement(**placement)
     wanted = chosen_systems(systems, NAME) if systems else []
     folder = reproduce.find_folder(features, Path.cwd())

@@ -11,8 +11,8 @@ import torch
 import typer
 from rich.console import Console
 
-from subspan.cli.bench import session_progress
 from subspan.cli.inputs import find_embeddings, usual_embeddings
+from subspan.cli.stages import session_progress
 from subspan.features import FeatureSet
 from subspan.methods import BaseSession, Method
 from subspan.methods.registry import create_method, method_class, method_options

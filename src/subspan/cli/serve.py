@@ -8,16 +8,14 @@ import typer
 from PIL.Image import DecompressionBombWarning
 
 from subspan.catalogue import Catalogue
+from subspan.cli import PHOTOGRAPHS, app
 from subspan.cli.catalogue import CataloguePath, Network
 from subspan.cli.flags import Values, with_flags
 from subspan.serve import ServeSettings
 from subspan.serve.access import find_token, is_loopback
 
 
-def register(app: typer.Typer) -> None:
-    app.command(rich_help_panel="Photographs")(serve)
-
-
+@app.command(rich_help_panel=PHOTOGRAPHS)
 @with_flags(settings=ServeSettings)
 def serve(catalogue: CataloguePath, backbone: Network = None, *, settings: Values) -> None:
     """Serve a catalogue: classify, teach and undo over HTTP, and on a page for people.

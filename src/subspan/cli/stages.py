@@ -1,11 +1,19 @@
-"""Progress of work that goes through named stages, shown in a terminal once it has lasted two seconds."""
+"""Progress in a terminal: of work through named stages, once it has lasted two seconds, and of sessions."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from subspan.data.progress import PATIENCE
 
@@ -33,3 +41,16 @@ def shown_stages(console: Console | None = None) -> Iterator[Callable[[str, int,
     finally:
         if bar.live.is_started:
             bar.stop()
+
+
+def session_progress(console: Console) -> Progress:
+    """A bar that counts sessions and is gone when all are done."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )

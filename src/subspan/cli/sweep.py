@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from subspan.cli.bench import session_progress
+from subspan.cli import app
 from subspan.cli.facts import command_line, version
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import embeddings_of, named, usual_embeddings
+from subspan.cli.stages import session_progress
 from subspan.features import FeatureSet
 from subspan.methods import create_method
 from subspan.protocols.config import PROTOCOLS, Config, Setting
@@ -24,28 +25,8 @@ from subspan.protocols.sweep import Outcome, Protocol, Trial, best_settings, che
 from subspan.report.render import to_console
 from subspan.report.tables import Cell, Column, Row, Table
 
-EXAMPLE = """Try option values of methods on development data and write the best as a config.
 
-Data must be such that no table reports it: for episodes a file of development classes (`subspan pack --novel
-development`), for sessions the random split 0. Every finished trial is written down at once; the same command goes on
-where a kill ended it.
-
-Examples:
-
-    subspan sweep dev.safetensors --method subspace --try gamma=0.01,0.1,1 --try beta_base=0.03,0.2 --out sweep
-
-    subspan sweep dev.safetensors --method semantic --random 30 --try gamma=0.001..1 --try tau=0.5..5 --out sweep
-
-    subspan sweep dev.safetensors --config single-session-mini --try learning_rate=0.001,0.002,0.005 --out sweep
-
-    subspan bench --config sweep/config.json        # of a sweep with --protocol multi-session
-"""
-
-
-def register(app: typer.Typer) -> None:
-    app.command(help=EXAMPLE)(sweep)
-
-
+@app.command()
 @with_flags(placement=Placement)
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Feature file of development data.")],
@@ -76,6 +57,22 @@ def sweep(
     *,
     placement: Values,
 ) -> None:
+    """Try option values of methods on development data and write the best as a config.
+
+    Data must be such that no table reports it: for episodes a file of development classes (`subspan pack --novel
+    development`), for sessions the random split 0. Every finished trial is written down at once; the same command goes
+    on where a kill ended it.
+
+    Examples:
+
+        subspan sweep dev.safetensors --method subspace --try gamma=0.01,0.1,1 --try beta_base=0.03,0.2 --out sweep
+
+        subspan sweep dev.safetensors --method semantic --random 30 --try gamma=0.001..1 --try tau=0.5..5 --out sweep
+
+        subspan sweep dev.safetensors --config single-session-mini --try learning_rate=0.001,0.002,0.005 --out sweep
+
+        subspan bench --config sweep/config.json        # of a sweep with --protocol multi-session
+    """
     if protocol not in PROTOCOLS:
         raise ProtocolError(f"protocol must be one of {', '.join(PROTOCOLS)}; got '{protocol}'")
     if (method is None) == (config is None):

@@ -6,28 +6,25 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from subspan.cli import app
 from subspan.cli.methods import listing, options_table
 from subspan.methods.registry import method_class
 from subspan.systems import System, list_network_systems, list_systems
 from subspan.systems.base import MARKS
 
-HELP = """List the published systems; with a name, what one does and its options.
 
-Examples:
-
-    subspan systems
-
-    subspan systems teen
-"""
-
-
-def register(app: typer.Typer) -> None:
-    app.command(help=HELP)(systems)
-
-
+@app.command()
 def systems(
     name: Annotated[str | None, typer.Argument(help="A system; its equations and options are explained.")] = None,
 ) -> None:
+    """List the published systems; with a name, what one does and its options.
+
+    Examples:
+
+        subspan systems
+
+        subspan systems teen
+    """
     console = Console(highlight=False, markup=False)
     if name is not None:
         console.print(f"{name}: {inspect.getdoc(_system(name))}\n", soft_wrap=True)

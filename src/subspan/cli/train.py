@@ -12,6 +12,7 @@ from rich.console import Console
 
 from subspan.array_files import check_suffix
 from subspan.backbones import Network
+from subspan.cli import app
 from subspan.cli.facts import version
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import named
@@ -50,6 +51,7 @@ _WITH_FILE = _SETTINGS | {"system", "features", "out", "seed", "resume", "device
 _WITH_RUN = _WITH_FILE - {"features", "draws", "signal"} | {"run", "data", "lists"}
 
 
+@app.command("train")
 @with_flags(recipe=Recipe, runtime=Runtime, training=Training)
 def train_command(
     context: typer.Context,
@@ -151,6 +153,7 @@ def train_command(
             _pack(done, device, Viewing(), Contents(), pack / f"{folder.name}.safetensors", Storage())
 
 
+@app.command("extract")
 @with_flags(contents=Contents, viewing=Viewing)
 def extract_command(
     run: RunOption,
@@ -179,6 +182,7 @@ def extract_command(
     )
 
 
+@app.command("pack")
 @with_flags(contents=Contents, viewing=Viewing, storage=Storage)
 def pack_command(
     run: RunOption,
@@ -261,13 +265,6 @@ def _refuse_unused(context: typer.Context, used: Set[str], system: str) -> None:
     if unused:
         source = "a feature file" if "features" in used else "a run"
         raise ValueError(f"the training of system '{system}' on {source} takes no {', '.join(unused)}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the three commands to an application."""
-    app.command("train")(train_command)
-    app.command("extract")(extract_command)
-    app.command("pack")(pack_command)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -16,7 +16,6 @@ from subspan.backbones import Network
 from subspan.backbones.checkpoint import module_digest
 from subspan.cli.facts import command_line, version
 from subspan.cli.flags import Values
-from subspan.cli.reproduce import FIXED, RANDOM
 from subspan.cli.stages import shown_stages
 from subspan.cli.train_system import shown_training
 from subspan.data import ImageSet, Split
@@ -24,7 +23,7 @@ from subspan.methods import create_method, spec_of
 from subspan.methods.registry import method_class
 from subspan.metrics import interval_half_width
 from subspan.protocols.episodes import digest_of_items
-from subspan.protocols.multi_session import MultiSession
+from subspan.protocols.multi_session import FIXED, RANDOM, MultiSession
 from subspan.protocols.results import EpisodeResult, MethodResult
 from subspan.protocols.single_session import SingleSession
 from subspan.protocols.stored_results import SUFFIX, StoredResult

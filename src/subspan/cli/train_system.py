@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.progress import TaskID
 
 from subspan.array_files import check_suffix
-from subspan.cli.bench import session_progress
 from subspan.cli.facts import version
 from subspan.cli.flags import Values
 from subspan.cli.inputs import find_embeddings
+from subspan.cli.stages import session_progress
 from subspan.features import FeatureSet
 from subspan.methods import create_method, list_methods
 from subspan.methods.registry import method_class

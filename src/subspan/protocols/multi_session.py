@@ -68,6 +68,10 @@ class MultiSession:
         return together[0]
 
 
+RANDOM = MultiSession(draws=1)  # the paper's on a random split: one support draw
+FIXED = MultiSession(draws=0)  # and on the fixed split: the listed images
+
+
 def run_together(
     files: Sequence[tuple[MultiSession, FeatureSet, NDArray | None]],
     method: Method,

@@ -1,0 +1,68 @@
+"""What the command line does without until a command uses it, and that its lists are right all the same."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+from typer.core import TyperCommand
+from typer.main import get_group
+
+from subspan import cli
+from subspan.cli.lazy import lazy_group
+
+PLOTS, ESTIMATORS = {"matplotlib"}, {"sklearn"}
+EVERYTHING = PLOTS | ESTIMATORS | {"torch", "scipy", "pandas", "numpy"}
+
+
+@pytest.mark.parametrize(
+    ("words", "unused", "status"),
+    [
+        ("--help", EVERYTHING, 0),
+        ("", EVERYTHING, 2),
+        ("--version", EVERYTHING, 0),
+        ("reproduce --help", EVERYTHING, 0),
+        ("bnch", EVERYTHING, 2),
+        ("methods", PLOTS | ESTIMATORS, 0),
+        ("bench --help", PLOTS | ESTIMATORS, 0),
+        ("train --help", PLOTS | ESTIMATORS, 0),
+        ("classes --help", PLOTS, 0),
+    ],
+)
+def test_nobody_waits_for_what_is_not_used(words, unused, status):
+    """In a process of its own: here all may be loaded already."""
+    program = """
+import sys
+from subspan.cli import main
+try:
+    main()
+finally:
+    print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program, *words.split()], capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "subspan.cli" in loaded
+    assert not unused & loaded
+
+
+@pytest.mark.parametrize("owner", ["app", "experiments"])
+def test_a_list_says_what_the_imported_files_say(owner):
+    for module in pkgutil.iter_modules(cli.__path__):
+        importlib.import_module(f"{cli.__name__}.{module.name}")
+    listed = lazy_group(owner)(commands={}).commands
+    loaded = {
+        name: command
+        for name, command in get_group(getattr(cli, owner)).commands.items()
+        if isinstance(command, TyperCommand)  # groups are loaded always
+    }
+    assert {name: _shown(command) for name, command in listed.items()} == {
+        name: _shown(command) for name, command in loaded.items()
+    }
+    assert all(command.callback for command in loaded.values()), "each is the command itself"
+
+
+def _shown(command):
+    panel = command.rich_help_panel or None  # typer has a false object of its own
+    return command.help, command.short_help, panel, command.hidden, command.deprecated
