@@ -301,6 +301,14 @@ def test_a_traceback_for_those_who_ask(subspan, monkeypatch):
         subspan("bench", "--method", "magic")
 
 
+def test_an_interrupted_command_says_so(subspan, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("subspan.cli.methods.list_methods", interrupted)
+    assert subspan("methods") == (130, "", "Stopped.\n")
+
+
 # The other commands
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -40,18 +41,51 @@ def test_results_come_in_the_order_of_the_items(workers):
     assert sorted(told) == [(0, 13), (1, 11), (2, 12)]
 
 
-def test_workers_end_with_a_killed_program(tmp_path):
+def end_by_the_program(program: subprocess.Popen[str], number: signal.Signals) -> None:
+    program.send_signal(number)
+
+
+def end_as_a_terminal_does(program: subprocess.Popen[str], number: signal.Signals) -> None:
+    os.killpg(program.pid, number)  # Ctrl-C goes to the workers, too
+
+
+@pytest.mark.parametrize(
+    ("end", "number"),
+    [
+        (end_by_the_program, signal.SIGKILL),
+        (end_by_the_program, signal.SIGINT),
+        (end_as_a_terminal_does, signal.SIGINT),
+    ],
+)
+def test_workers_end_with_their_program_in_the_middle_of_work(tmp_path, end, number):
     script, folder = tmp_path / "sleepers.py", tmp_path / "workers"
     script.write_text(SLEEPERS)
     folder.mkdir()
-    program = subprocess.Popen([sys.executable, str(script), str(folder)])
+    program = subprocess.Popen(
+        [sys.executable, str(script), str(folder)], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     try:
         wait_until(lambda: len(list(folder.iterdir())) == 2, "two workers at work")
+        end(program, number)
+        wait_until(lambda: program.poll() is not None, "the program gone")
     finally:
-        program.send_signal(signal.SIGKILL)
-        program.wait()
+        program.kill()
+        said = program.communicate()[1]
+    assert said.count("Traceback") == (number == signal.SIGINT), "nobody but the program says that it was interrupted"
     workers = [int(path.name) for path in folder.iterdir()]
     wait_until(lambda: not any(map(is_alive, workers)), "both workers gone")
+
+
+def fail(shared, item, tick):
+    if item == 0:
+        raise ValueError("the first item is bad")
+    time.sleep(600)
+
+
+def test_an_error_in_one_worker_ends_the_others(capfd):
+    with pytest.raises(ValueError, match="the first item is bad"):
+        fan_out(fail, None, [0, 1], Placement(workers=2))
+    assert capfd.readouterr().err == ""
 
 
 def is_alive(process: int) -> bool:

@@ -15,6 +15,7 @@ from subspan.cli.lazy import lazy_group
 
 PHOTOGRAPHS = "Photographs"  # the part of the list for commands on catalogues
 MARKUP = "markdown"  # of help texts
+INTERRUPTED = 130  # the status with which typer ends a command at Ctrl-C, without a word
 
 app = typer.Typer(
     name="subspan",
@@ -61,9 +62,10 @@ def main() -> None:
             raise
         print(f"Error: {_sentence(error)}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            print("Stopped.", file=sys.stderr)
+        raise
 
 
 def _sentence(error: Exception) -> str:

@@ -7,11 +7,13 @@ once, ``tick()`` says that a part of the item is done. Results do not depend on 
 import multiprocessing
 import os
 import queue
+import signal
 import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 import torch
@@ -103,16 +105,14 @@ def _run_in_pool(
 ) -> list[Any]:
     context = multiprocessing.get_context("spawn")
     ticks = context.Queue()
+    lifeline, held = context.Pipe(duplex=False)
     waiting: dict[int, Future] = {}
     results: dict[int, Any] = {}
-    with ProcessPoolExecutor(workers, context, _start_worker, (ticks, work, shared)) as pool:
+    with ProcessPoolExecutor(workers, context, _start_worker, (ticks, lifeline, work, shared)) as pool, held:
         waiting = {i: pool.submit(_run_in_worker, items[i]) for i in order}
         while waiting:
             for i in [i for i, future in waiting.items() if future.done()]:
-                future = waiting.pop(i)
-                if future.exception() is not None:
-                    pool.shutdown(cancel_futures=True)
-                results[i] = future.result()
+                results[i] = waiting.pop(i).result()
                 on_result(i, results[i])
             try:
                 ticks.get(timeout=POLL_SECONDS)
@@ -125,18 +125,17 @@ def _run_in_pool(
 _worker: dict[str, Any] = {}
 
 
-def _start_worker(ticks: Any, work: Work, shared: Any) -> None:
+def _start_worker(ticks: Any, lifeline: Connection, work: Work, shared: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all: the program answers
     torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
     _worker.update(ticks=ticks, work=work, shared=shared)
 
 
-def _end_with_parent() -> None:
-    """A killed program cannot tell its workers to stop: they watch it themselves."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+def _end_with(lifeline: Connection) -> None:
+    """End in the middle of work when the program lets go of the other end: done, stopped, or killed without a word."""
+    lifeline.poll(None)
+    os._exit(1)
 
 
 def _run_in_worker(item: Any) -> Any:
