@@ -183,6 +183,7 @@ def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):
 
 
 def test_systems_run_where_they_can(written, folder):
+    assert not list(written.glob("systems-*-strong.csv")), "those stand in the section of their own recipe"
     random, fixed = (rows_of(written / f"systems-{where}-paper.csv") for where in ("random", "fixed"))
     assert {name for name, _ in random} == {"ncm", "fecam", "topic", "subspace", "prototype", "calibrated"}
     assert {name for name, _ in fixed} == {"ncm", "fecam", "subspace", "prototype", "calibrated"}

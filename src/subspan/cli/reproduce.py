@@ -154,10 +154,10 @@ def multi_session(
     extra = SystemsPart()
     if wanted:
         on_splits = {f"random-{seed}": one for seed, one in zip(seeds, _with_embeddings(splits), strict=True)}
-        fixed = {name: load_split(path, "fixed") for name, path in inventory.fixed.items()}
-        pairs = zip(fixed, _with_embeddings(list(fixed.values())), strict=True)
+        fixed = inventory.of(recipe).fixed.values()  # each recipe's systems stand in its own section
+        pairs = _with_embeddings([load_split(path, "fixed") for path in fixed])
         runs = [(recipe, RANDOM, on_splits, on_random)]
-        runs += [(name, FIXED, {"fixed": pair}, on_fixed[name]) for name, pair in pairs]
+        runs += [(recipe, FIXED, {"fixed": pair}, on_fixed[recipe]) for pair in pairs]
         extra = multi_session_part(wanted, runs, parts or folder.parent / PARTS, console, place)
         tables += extra.tables
         missing += extra.missing
