@@ -1,18 +1,23 @@
 """What the command line does without until a command uses it, and that its lists are right all the same."""
 
 import importlib
+import os
 import pkgutil
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.core import TyperCommand
 from typer.main import get_group
 
+import subspan
 from subspan import cli
 from subspan.cli.lazy import lazy_group
 
 PLOTS, ESTIMATORS = {"matplotlib"}, {"sklearn"}
+SOURCE, UNUSED = Path(subspan.__file__).parent, shutil.ignore_patterns("__pycache__", "*.npz", "*.safetensors")
 EVERYTHING = PLOTS | ESTIMATORS | {"torch", "scipy", "pandas", "numpy"}
 
 
@@ -45,6 +50,28 @@ finally:
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "subspan.cli" in loaded
     assert not unused & loaded
+
+
+def with_leftovers(folder: Path) -> Path:
+    """The package in a folder, with what editors and systems leave beside the files of commands."""
+    package = shutil.copytree(SOURCE, folder / "subspan", ignore=UNUSED)
+    (package / "cli" / ".#bench.py").symlink_to("somebody@somewhere.1")
+    (package / "cli" / "._bench.py").write_bytes(b"\0\5\26\7")
+    return folder
+
+
+def as_zip(folder: Path) -> Path:
+    shutil.copytree(SOURCE, folder / "package" / "subspan", ignore=UNUSED)
+    return Path(shutil.make_archive(str(folder / "package"), "zip", folder / "package"))
+
+
+@pytest.mark.parametrize("place", [with_leftovers, as_zip])
+def test_commands_are_found_where_the_files_are(place, tmp_path):
+    program = [sys.executable, "-m", "subspan.cli", "convert", "--help"]
+    settings = os.environ | {"PYTHONPATH": str(place(tmp_path))}
+    done = subprocess.run(program, capture_output=True, text=True, check=False, env=settings)
+    assert done.returncode == 0, done.stderr
+    assert "Rewrite a feature file" in done.stdout
 
 
 @pytest.mark.parametrize("owner", ["app", "experiments"])

@@ -7,7 +7,8 @@ import ast
 import importlib
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
+from importlib import resources
+from pkgutil import iter_modules
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -55,11 +56,12 @@ def _read(owner: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 @cache
 def _functions() -> list[tuple[str, ast.FunctionDef]]:
-    """Every function of this package's files, by module."""
+    """Every function of this package's files, by module; what editors leave beside them is no module."""
+    package = importlib.import_module(str(__package__))
     return [
-        (f"{__package__}.{file.stem}", node)
-        for file in sorted(Path(__file__).parent.glob("*.py"))
-        for node in ast.parse(file.read_text("utf-8")).body
+        (f"{__package__}.{module.name}", node)
+        for module in iter_modules(package.__path__)
+        for node in ast.parse((resources.files(package) / f"{module.name}.py").read_text("utf-8")).body
         if isinstance(node, ast.FunctionDef)
     ]
 
