@@ -10,18 +10,25 @@ from pathlib import Path
 import pytest
 
 from subspan.protocols.fan_out import Placement, fan_out
+from subspan.protocols.inputs import ProtocolError
 from waiting import wait_until
 
 SLEEPERS = """
 import os, pathlib, sys, time
 from subspan.protocols.fan_out import Placement, fan_out
 
-def work(folder, item, tick):
+def sleep(folder, *_):
     (pathlib.Path(folder) / str(os.getpid())).touch()
     time.sleep(600)
 
+class Slow:
+    # arrives in a worker as slowly as what has to be imported there
+    def __reduce__(self):
+        return sleep, (sys.argv[1],)
+
 if __name__ == "__main__":
-    fan_out(work, sys.argv[1], [1, 2], Placement(workers=2))
+    shared = {"work": sys.argv[1], "start": Slow()}[sys.argv[2]]
+    fan_out(sleep, shared, [1, 2], Placement(workers=2))
 """
 
 
@@ -57,15 +64,16 @@ def end_as_a_terminal_does(program: subprocess.Popen[str], number: signal.Signal
         (end_as_a_terminal_does, signal.SIGINT),
     ],
 )
-def test_workers_end_with_their_program_in_the_middle_of_work(tmp_path, end, number):
+@pytest.mark.parametrize("middle", ["start", "work"])
+def test_workers_end_with_their_program_in_the_middle(tmp_path, end, number, middle):
     script, folder = tmp_path / "sleepers.py", tmp_path / "workers"
     script.write_text(SLEEPERS)
     folder.mkdir()
     program = subprocess.Popen(
-        [sys.executable, str(script), str(folder)], stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, str(script), str(folder), middle], stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        wait_until(lambda: len(list(folder.iterdir())) == 2, "two workers at work")
+        wait_until(lambda: len(list(folder.iterdir())) == 2, "two workers in the middle")
         end(program, number)
         wait_until(lambda: program.poll() is not None, "the program gone")
     finally:
@@ -86,6 +94,15 @@ def test_an_error_in_one_worker_ends_the_others(capfd):
     with pytest.raises(ValueError, match="the first item is bad"):
         fan_out(fail, None, [0, 1], Placement(workers=2))
     assert capfd.readouterr().err == ""
+
+
+def die(shared, item, tick):
+    os.kill(os.getpid(), signal.SIGKILL)  # as a system does that is out of memory
+
+
+def test_a_worker_that_is_killed_ends_in_a_sentence():
+    with pytest.raises(ProtocolError, match="one of 2 worker processes ended abruptly; where memory ran out, fewer"):
+        fan_out(die, None, [0, 1, 2], Placement(workers=2))
 
 
 def is_alive(process: int) -> bool:

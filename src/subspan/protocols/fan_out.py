@@ -7,18 +7,17 @@ once, ``tick()`` says that a part of the item is done. Results do not depend on 
 import multiprocessing
 import os
 import queue
-import signal
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 import torch
 
 from ..values import check_options, option
+from . import worker
 from .inputs import ProtocolError
 
 Item = TypeVar("Item")
@@ -106,37 +105,23 @@ def _run_in_pool(
     context = multiprocessing.get_context("spawn")
     ticks = context.Queue()
     lifeline, held = context.Pipe(duplex=False)
+    first = (worker.Lifeline(lifeline), ticks, work, shared)
     waiting: dict[int, Future] = {}
     results: dict[int, Any] = {}
-    with ProcessPoolExecutor(workers, context, _start_worker, (ticks, lifeline, work, shared)) as pool, held:
-        waiting = {i: pool.submit(_run_in_worker, items[i]) for i in order}
-        while waiting:
-            for i in [i for i, future in waiting.items() if future.done()]:
-                results[i] = waiting.pop(i).result()
-                on_result(i, results[i])
-            try:
-                ticks.get(timeout=POLL_SECONDS)
-                on_tick()
-            except queue.Empty:
-                continue
+    try:
+        with ProcessPoolExecutor(workers, context, worker.start, first) as pool, held:
+            waiting = {i: pool.submit(worker.run, items[i]) for i in order}
+            while waiting:
+                for i in [i for i, future in waiting.items() if future.done()]:
+                    results[i] = waiting.pop(i).result()
+                    on_result(i, results[i])
+                try:
+                    ticks.get(timeout=POLL_SECONDS)
+                    on_tick()
+                except queue.Empty:
+                    continue
+    except BrokenProcessPool as error:
+        raise ProtocolError(
+            f"one of {workers} worker processes ended abruptly; where memory ran out, fewer of them need less"
+        ) from error
     return [results[i] for i in range(len(items))]
-
-
-_worker: dict[str, Any] = {}
-
-
-def _start_worker(ticks: Any, lifeline: Connection, work: Work, shared: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all: the program answers
-    torch.set_num_threads(1)
-    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
-    _worker.update(ticks=ticks, work=work, shared=shared)
-
-
-def _end_with(lifeline: Connection) -> None:
-    """End in the middle of work when the program lets go of the other end: done, stopped, or killed without a word."""
-    lifeline.poll(None)
-    os._exit(1)
-
-
-def _run_in_worker(item: Any) -> Any:
-    return _worker["work"](_worker["shared"], item, lambda: _worker["ticks"].put(1))
