@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from subspan.array_files import SUFFIXES, write_arrays
+from subspan.array_files import SUFFIXES, read_arrays, write_arrays
 from subspan.features import FORMAT, FeatureFileError, FeatureSet, bundled, quantise
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -411,6 +411,26 @@ def test_a_fault_of_the_flat_form_is_named(case):
 
 def header(**values):
     return json.dumps(values)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_scale_that_is_missing_or_of_another_shape_is_named(suffix, tmp_path):
+    given = arrays()
+    given["base_covariance"] = np.eye(D, dtype=np.float32)
+    path = FeatureSet.from_arrays(given).save(tmp_path / f"file{suffix}", "int8")
+    stored, text = read_arrays(path, "subspan", FeatureFileError)
+    scales = [name for name in stored if name.endswith(".scale")]
+    assert len(scales) == 7, "three of features, memory, rows, means, covariance"
+    for name in scales:
+        target = stored[name.removesuffix(".scale")]
+        damaged = {other: array for other, array in stored.items() if other != name}
+        write_arrays(path, damaged, "subspan", text)
+        with pytest.raises(FeatureFileError, match=f"is {target.dtype} and lacks '{name}'"):
+            FeatureSet.load(path)
+        for shape in (target.shape, (*target.shape[:-1], 2)):  # numpy would make more dimensions of them
+            write_arrays(path, stored | {name: np.ones(shape, np.float32)}, "subspan", text)
+            with pytest.raises(FeatureFileError, match=f"'{name}' has shape {re.escape(str(shape))}, "):
+                FeatureSet.load(path)
 
 
 def save_zip(path):

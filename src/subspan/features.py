@@ -186,7 +186,7 @@ class FeatureSet:
             )
         told = {} if header is None else _parse(header, path)
         try:
-            arrays = _decode(stored)
+            arrays = _decode(stored, ours=header is not None)
         except (KeyError, ValueError, TypeError) as error:
             raise FeatureFileError(f"the arrays of '{path}' do not fit each other: {error!r}") from error
         return cls.from_arrays(arrays | told, source=f"'{path}'")
@@ -286,11 +286,16 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
     return told
 
 
-def _decode(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Arrays as stored, in float16 or int8 with their scales, as float32."""
+def _decode(arrays: dict[str, Any], *, ours: bool) -> dict[str, Any]:
+    """Arrays as stored, in float16 or int8 with their scales, as float32; in files of ours no scale may be missing."""
     decoded = dict(arrays)
+    for name, array in arrays.items():
+        if ours and name + SCALE not in arrays and array.dtype == (np.float16 if name in IN_HALF else np.int8):
+            raise ValueError(f"'{name}' is {array.dtype} and lacks '{name}{SCALE}'")
     for name in [name for name in arrays if name.endswith(SCALE)]:
         scale, target = decoded.pop(name), name.removesuffix(SCALE)
+        if scale.size != 1 and scale.shape != arrays[target].shape[:-1]:
+            raise ValueError(f"'{name}' has shape {scale.shape}, '{target}' {arrays[target].shape}")
         factor = scale.reshape(()) if scale.size == 1 else scale[..., None]  # one for all, or one per vector
         decoded[target] = arrays[target].astype(np.float32) * factor
     covariance = decoded.get("base_covariance")
