@@ -27,6 +27,18 @@ def test_whoever_creates_methods_finds_the_systems_too():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_modules_of_the_names_need_no_import_of_their_own():
+    """As an error's full name invites to: ``except subspan.features.FeatureFileError``."""
+    program = """
+import subspan
+assert {"features", "methods", "systems", "classifier"} <= {*dir(subspan)}
+assert issubclass(subspan.features.FeatureFileError, ValueError)
+assert subspan.methods.create_method is subspan.create_method and subspan.systems.list_systems is subspan.list_systems
+assert subspan.classifier.IncrementalClassifier is subspan.IncrementalClassifier
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_other_names_are_not_there():
     with pytest.raises(AttributeError, match="module 'subspan' has no attribute 'Classifier'"):
         subspan.Classifier  # noqa: B018

@@ -19,12 +19,15 @@ __all__ = [
     "list_methods",
     "list_systems",
 ]
+_HOMES = ("features", "methods", "systems", "classifier")
 
 
 def __getattr__(name: str) -> Any:
-    """Each name when it is first asked for: all bring PyTorch, the estimator scikit-learn, too."""
+    """Each name and its module when first asked for: they bring PyTorch, the estimator scikit-learn, too."""
+    if name in _HOMES:
+        return import_module(f".{name}", __name__)
     if name in __all__:
-        for home in ("features", "methods", "systems", "classifier"):
+        for home in _HOMES:
             module = import_module(f".{home}", __name__)
             if hasattr(module, name):
                 return getattr(module, name)
@@ -33,4 +36,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """What there is, before it is asked for, too."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_HOMES})
