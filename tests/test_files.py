@@ -28,3 +28,14 @@ def test_a_block_that_ends_well_replaces_it(tmp_path):
             file.write_text(text)
         assert path.read_text() == text
     assert [p.name for p in path.parent.iterdir()] == ["notes.txt"]
+
+
+def test_a_writer_that_makes_files_for_their_owner_alone_does_not_keep_them_from_others(tmp_path):
+    (tmp_path / "plain").touch()
+    with replacing(tmp_path / "shared") as file:
+        private = tmp_path / "private"
+        private.write_text("of the owner")
+        private.chmod(0o600)
+        private.replace(file)  # as safetensors does
+    assert (tmp_path / "shared").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert (tmp_path / "shared").read_text() == "of the owner"

@@ -26,7 +26,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        temporary.touch()
+        mode = temporary.stat().st_mode  # what new files get here; some writers make files for their owner alone
         yield temporary
+        temporary.chmod(mode)
         sync(temporary)
         os.replace(temporary, path)
     finally:

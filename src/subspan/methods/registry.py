@@ -10,7 +10,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from .base import Method
 
-_PACKAGES = ("subspan.methods", "subspan.systems")  # every file of which may register one
+# Every file of these may register one. Systems are a floor above this one, which knows no more of them than the name.
+_PACKAGES = ("subspan.methods", "subspan.systems")
 _METHODS: dict[str, type[Method]] = {}
 AnyMethod = TypeVar("AnyMethod", bound=type[Method])
 

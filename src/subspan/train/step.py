@@ -115,8 +115,8 @@ class TrainStep:
         self._place = torch.arange(self._first, self._first + self._local, device=device)
         self._local_rows = torch.arange(self._local, device=device)
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None  # warm-up and capture
-        several = device.type == "cuda" and len(self._models) > 1
-        self._beside = [torch.cuda.Stream(device) for _ in self._models if several]
+        side_by_side = device.type == "cuda" and len(self._models) > 1
+        self._beside = [torch.cuda.Stream(device) for _ in self._models] if side_by_side else []
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by the size of the images
         self.execution: Execution = "eager"
 
