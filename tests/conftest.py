@@ -34,6 +34,7 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def forgotten_methods(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is forgotten after it."""
+    """What a test registers, or adds as a file, is found by it and forgotten after it."""
     list_methods()  # imports all that there are, which are to stay
+    registry._import_all.cache_clear()
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))

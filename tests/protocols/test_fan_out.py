@@ -14,7 +14,8 @@ from subspan.protocols.inputs import ProtocolError
 from waiting import wait_until
 
 SLEEPERS = """
-import os, pathlib, sys, time
+import os, pathlib, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs tests in the background ignores it
 from subspan.protocols.fan_out import Placement, fan_out
 
 def sleep(folder, *_):

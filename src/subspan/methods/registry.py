@@ -6,6 +6,7 @@ Published systems (`subspan.systems`) are methods of other kinds: registered and
 import importlib
 import pkgutil
 from dataclasses import MISSING, fields
+from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from .base import Method
@@ -124,8 +125,9 @@ def _type_name(hint: Any) -> str:
     )
 
 
+@cache
 def _import_all() -> None:
-    """Import every file that may register a method."""
+    """Import every file that may register a method, once."""
     for package in _PACKAGES:
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
             importlib.import_module(f"{package}.{module.name}")
