@@ -295,6 +295,15 @@ def test_bad_files(subspan, split, tmp_path):
         assert len(err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("draws", "said"), [(0, "first images in file order"), (1, "1 support draw;"), (2, "2 support draws;")]
+)
+def test_the_title_says_how_support_is_drawn(subspan, split, draws, said):
+    status, out, _ = subspan("bench", split, "--method", "prototype", "--draws", draws, *QUICK, "--no-memory")
+    assert status == 0
+    assert said in " ".join(out.split())
+
+
 def test_a_traceback_for_those_who_ask(subspan, monkeypatch):
     monkeypatch.setenv("SUBSPAN_TRACEBACK", "1")
     with pytest.raises(ValueError, match="there is no method 'magic'"):

@@ -143,7 +143,7 @@ def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -
     assert result.exit_code == 0, result.output
     packed = FeatureSet.load(tmp_path / "f.npz")
     assert packed.base_covariance is None
-    np.testing.assert_allclose(packed.base_weight, features.base_weight, rtol=2.0**-10, atol=1e-7)  # rows in float16
+    np.testing.assert_allclose(packed.base_weight, features.base_weight, rtol=2.0**-11, atol=1e-7)  # rows in float16
     assert trained.belongs_to(torch.tensor(packed.base_weight))
 
 

@@ -201,5 +201,6 @@ def _table_order(name: str) -> tuple[int, str]:
 
 def _title(files: Sequence[Path] | None, protocol: MultiSession) -> str:
     what = ", ".join(path.name for path in files) if files else "bundled miniImageNet features"
-    draws = f"{protocol.draws} support draws" if protocol.draws else "first images in file order"
+    plural = "" if protocol.draws == 1 else "s"
+    draws = f"{protocol.draws} support draw{plural}" if protocol.draws else "first images in file order"
     return f"Multi-session, {what}: {protocol.ways} ways, {protocol.shots} shots, {draws}; accuracy in percent"
