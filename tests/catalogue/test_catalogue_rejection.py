@@ -28,6 +28,12 @@ def test_too_few_examples_promise_nothing():
     assert threshold_for(np.zeros(0), 0.5) is None
 
 
+@pytest.mark.parametrize("share", [0.99, 1 - 1e-11, np.nextafter(1.0, 0.0)])
+def test_a_share_next_to_one_has_the_most_familiar_photograph_as_its_threshold(share):
+    assert threshold_for(np.arange(32.0), share) == 31.0
+    assert threshold_for(np.zeros(0), share) is None
+
+
 def test_the_temperature_finds_back_by_how_much_scores_were_stretched():
     rng = np.random.default_rng(0)
     true = rng.normal(size=(20_000, 5)) * 2

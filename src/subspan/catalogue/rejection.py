@@ -63,5 +63,6 @@ def threshold_for(familiarities: FloatArray, share: float) -> float | None:
     >>> threshold_for(known, 0.05), threshold_for(known[:10], 0.05)
     (5.0, None)
     """
-    rank = math.floor(share * (len(familiarities) + 1) + 1e-9)
+    count = len(familiarities)
+    rank = min(math.floor(share * (count + 1) + 1e-9), count)  # a share next to 1 rounds beyond the last
     return None if rank < 1 else float(np.sort(familiarities)[rank - 1])
