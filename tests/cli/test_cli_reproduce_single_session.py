@@ -40,12 +40,14 @@ def reproduce(subspan, monkeypatch):
     return partial(subspan, "reproduce", "single-session", "--workers", 1, "--count", 30)
 
 
-def write_half(folder, split, seed=0, *, novel=NOVEL, kind="novel", **meta):
+def write_half(folder, split, seed=0, *, novel=NOVEL, kind="novel", recipe="paper", **meta):
     arrays = made_up_arrays(seed, novel, support_images=6)
     words = arrays.pop("embedding.words")
     arrays |= {f"embedding.{name}": words for name in ("glove300", "glove100", "description")}
     arrays["meta"] = {"split": split, "contents": {"novel": kind}, "session0_test": 71.5, **meta}
-    return FeatureSet.from_arrays(arrays).save(folder / f"paper-{split}.npz")
+    if recipe == "strong":
+        arrays |= {"head": "cosine", "head_scale": 16.0}
+    return FeatureSet.from_arrays(arrays).save(folder / f"{recipe}-{split}.npz")
 
 
 def rows_of(path):
@@ -82,7 +84,7 @@ def test_both_halves_in_every_form(reproduce, tmp_path):
     assert float(mini["teen", "ours"]["accuracy_1_shot"]) > 0
     assert float(mini["XtarNet", "ours, stored"]["accuracy_1_shot"]) == pytest.approx(kept.joint.mean())
     assert mini["XtarNet", "ours, stored"]["accuracy_5_shot"] == ""
-    assert "miniImageNet: System xtarnet, 5-shot: no stored result on these episodes." in document
+    assert "miniImageNet: System xtarnet, 5-shot: no stored result on these episodes with recipe 'paper'." in document
     assert "System topic" not in document, "it is of the other protocol"
     assert mini["LwoF", "quoted"]["accuracy_5_shot"] == "59.66"
     assert mini["Linear mapping", "published"]["accuracy_5_shot"] == "69.68"
@@ -112,7 +114,12 @@ def test_costs_are_those_of_parts_and_stored_results(reproduce, tmp_path):
     write_lwof(features, 5, parts / "5.safetensors", seconds=90.0, device="a GPU")
     episodes = PROTOCOL.draw(features)
     kept = dataclasses.replace(PROTOCOL.run(features, create_method("ncm"), episodes=episodes), seconds=7.5)
-    about = {"seconds": 127.5, "seconds_before_sessions": 120.0, "device": "another GPU"}
+    about = {
+        "seconds": 127.5,
+        "seconds_before_sessions": 120.0,
+        "device": "another GPU",
+        "base_session": {"recipe": "paper"},
+    }
     StoredResult("xtarnet", "C", kept, "ravi", "digest", episodes.items, about).save(parts / "x.json")
     settings = tuple(Setting("imprint", "Imprinting", shots) for shots in (1, 5))
     config = Config("single-session", settings).save(tmp_path / "c.json")
@@ -131,6 +138,90 @@ def test_costs_are_those_of_parts_and_stored_results(reproduce, tmp_path):
     document = (out / "R.md").read_text()
     assert "## Cost, miniImageNet" in document
     assert "| XtarNet | ours, stored | real images on another GPU |" in document
+
+
+def test_each_recipe_has_its_own_section_settings_parts_and_stored_results(reproduce, tmp_path):
+    parts, document = tmp_path / "parts", tmp_path / "R.md"
+    of = {
+        recipe: FeatureSet.load(write_half(tmp_path, "ravi", seed, recipe=recipe))
+        for seed, recipe in enumerate(("paper", "strong"))
+    }
+    for minutes, recipe, shots in ((1, "paper", 5), (2, "strong", 5), (3, "strong", 1)):
+        write_lwof(of[recipe], shots, parts / f"lwof-{recipe}-ravi-{shots}-shot.npz", seconds=60.0 * minutes)
+    episodes = PROTOCOL.draw(of["paper"])
+    assert PROTOCOL.draw(of["strong"]).items == episodes.items, "the same images, seen by another network"
+    kept = PROTOCOL.run(of["paper"], create_method("ncm"), episodes=episodes)
+    about = {"seconds": 60.0, "base_session": {"recipe": "paper"}}
+    StoredResult("xtarnet", "C", kept, "ravi", "digest", episodes.items, about).save(parts / "x.json")
+    options = ("--features", tmp_path, "--systems", "lwof,xtarnet", "--parts", parts, "--markdown", document)
+    assert reproduce(*options, "--report", tmp_path / "paper")[0] == 0
+    section = document.read_text()
+    status, _, error = reproduce(*options, "--recipe", "strong", "--report", tmp_path / "strong")
+    assert status == 0, error
+    both = document.read_text()
+    assert both.startswith(section.partition("\n<!-- What stands below")[0]), "that of the paper stays as it was"
+    own = both.partition("<!-- section single-session-strong:")[2]
+    assert "made by `subspan reproduce single-session --recipe strong --markdown FILE`" in own
+    assert "# Single session, recipe strong" in own
+    assert "- settings, miniImageNet: single-session-mini-strong, which comes with the package" in own
+    assert "- settings, miniImageNet: single-session-mini, which comes with the package" in section
+    assert "stand on other networks than this one" in own
+    assert "other networks" not in section
+    paper, strong = (rows_of(tmp_path / recipe / "single-session-mini.csv") for recipe in of)
+    assert paper["XtarNet", "ours, stored"]["accuracy_5_shot"] != ""
+    assert ("XtarNet", "ours, stored") not in strong
+    assert "System xtarnet, 5-shot: no stored result on these episodes with recipe 'strong'." in own
+    costs = {recipe: rows_of(tmp_path / recipe / "single-session-mini-costs.csv")["LwoF", "ours"] for recipe in of}
+    minutes = {recipe: [costs[recipe][f"training_minutes_{shots}_shot"] for shots in (1, 5)] for recipe in of}
+    assert minutes == {"paper": ["", "1.0"], "strong": ["3.0", "2.0"]}, "each recipe has its own parts"
+    extra = {name for name, row in strong if row == "ours"} - {name for name, row in paper if row == "ours"}
+    assert extra == {"Calibrated prototypes"}
+    setting = next(one for one in strong_settings() if (one.method, one.shots) == ("calibrated", 5))
+    made = PROTOCOL.run(of["strong"], setting.create())
+    assert float(strong[setting.name, "ours"]["accuracy_5_shot"]) == pytest.approx(made.joint.mean())
+
+
+def strong_settings():
+    return Config.load("single-session-mini-strong", "single-session").settings
+
+
+def test_settings_for_a_cosine_head_are_all_chosen_and_say_so(reproduce, tmp_path):
+    settings = strong_settings()
+    of_paper = Config.load("single-session-mini", "single-session").settings
+    known = {(one.name, one.method, one.shots, one.embeddings) for one in of_paper}
+    added = {("Calibrated prototypes", "calibrated", shots, None) for shots in (1, 5)}
+    assert {(one.name, one.method, one.shots, one.embeddings) for one in settings} == known | added
+    assert not any(one.given for one in settings)
+    write_half(tmp_path, "ravi", recipe="strong")
+    assert reproduce("--features", tmp_path, "--recipe", "strong", "--report", tmp_path / "out")[0] == 0
+    with (tmp_path / "out" / "single-session-mini-settings.csv").open() as file:
+        lines = {(line["method"], line["shots"]): line for line in csv.DictReader(file)}
+    assert {name for name, _ in lines} == set(LEARNED)
+    for one in settings:
+        if one.name in LEARNED:
+            line = lines[one.name, f"{one.shots}-shot"]
+            for name in ("learning_rate", "weight_decay", "max_steps"):
+                assert (float(line[name]), line[f"{name}_mark"]) == (one.chosen[name], "†")
+    notes = " ".join((tmp_path / "out" / "single-session-mini-settings.md").read_text().split()).replace("\\", "")
+    assert "None is taken from the paper's appendix, whose values are for a linear head. †: " in notes
+    assert "Calibrated prototypes, 5-shot: run as calibrated:" in notes
+
+
+def test_what_a_recipe_lacks_is_said(reproduce, tmp_path):
+    """No covariance for our own method; no settings for a cosine head of a recipe that the package does not know."""
+    path = write_half(tmp_path, "ravi", recipe="strong")
+    dataclasses.replace(FeatureSet.load(path), base_covariance=None).save(path)
+    shutil.copy(path, tmp_path / "mine-ravi.npz")
+    for recipe in ("strong", "mine"):
+        status, _, error = reproduce("--features", tmp_path, "--recipe", recipe, "--markdown", tmp_path / "R.md")
+        assert status == 0, error
+    mine, strong = (tmp_path / "R.md").read_text().split("<!-- section single-session-strong:")
+    sentence = "Calibrated prototypes, 5-shot: method 'calibrated:"
+    assert sentence in strong
+    assert "needs the array 'base_covariance', which the feature file lacks." in strong
+    assert sentence not in mine
+    assert "miniImageNet: settings for a cosine head; those for a linear one were taken." in mine
+    assert "settings for a cosine head" not in strong
 
 
 def test_ours_are_what_the_protocol_gives_and_bold_is_what_the_test_leaves(reproduce, tmp_path):
@@ -207,6 +298,16 @@ def test_the_packaged_settings_are_those_of_the_paper():
     ("prepare", "arguments", "sentence"),
     [
         (lambda folder: None, (), "has no feature file paper-ravi or paper-tiered (.safetensors or .npz)"),
+        (
+            lambda folder: write_half(folder, "ravi"),
+            ("--recipe", "strong"),
+            "has no feature file strong-ravi or strong-tiered (.safetensors or .npz)",
+        ),
+        (
+            lambda folder: write_half(folder, "ravi", recipe="strong", kind="development"),
+            ("--recipe", "strong"),
+            "is named after the novel classes of ravi but was made from other data",
+        ),
         (
             lambda folder: write_half(folder, "ravi"),
             ("--data", "tiered"),

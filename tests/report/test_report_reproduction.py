@@ -23,7 +23,12 @@ from subspan.report.reproduction import (
     random_split_tables,
     session0_ratio,
 )
-from subspan.report.reproduction_document import KEPT, SINGLE_SESSION, multi_session_section, to_document
+from subspan.report.reproduction_document import (
+    KEPT,
+    multi_session_section,
+    single_session_section,
+    to_document,
+)
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 PAPER = SHARED / "paper" / "subspace-regularizers.tex"
@@ -301,13 +306,16 @@ def test_cells_at_or_above_the_published_ones_are_counted(results, perfect, reac
 
 def test_each_recipe_has_a_section_of_its_own(results):
     tables = random_split_tables(results, [1, 2], published())
-    text = to_document(SINGLE_SESSION, tables[:1], [], {})
+    text = to_document(single_session_section("strong"), tables[:1], [], {})
+    text = to_document(single_session_section("paper"), tables[:1], [], {}, earlier=text)
     for recipe in ("strong", "paper", "strong-2"):
         text = to_document(multi_session_section(recipe), tables, [], {"recipe": recipe}, earlier=text)
     order = ["# Multi-session\n", "# Multi-session, recipe strong\n", "# Multi-session, recipe strong-2\n"]
-    places = [text.index(heading) for heading in (*order, "# Single session\n", KEPT)]
+    order += ["# Single session\n", "# Single session, recipe strong\n"]
+    places = [text.index(heading) for heading in (*order, KEPT)]
     assert places == sorted(places)
-    assert "made by `subspan reproduce multi-session --recipe strong --markdown FILE`" in text
+    for protocol in ("multi-session", "single-session"):
+        assert f"made by `subspan reproduce {protocol} --recipe strong --markdown FILE`" in text
     anew = to_document(multi_session_section("strong"), tables, [], {"recipe": "strong, anew"}, earlier=text)
     assert anew == text.replace("- recipe: strong\n", "- recipe: strong, anew\n")
 
@@ -321,7 +329,7 @@ def test_what_was_written_by_hand_stays_in_the_document(results):
     again = to_document(of_paper, tables, [], {"date": "later"}, earlier=first + "\nBecause of the crops.\n")
     assert again.endswith(f"{KEPT}\n\nBecause of the crops.\n")
     assert "Splits 3 to 10." not in again
-    both = to_document(SINGLE_SESSION, tables[:1], ["Images."], {"date": "today"}, earlier=again)
+    both = to_document(single_session_section("paper"), tables[:1], ["Images."], {"date": "today"}, earlier=again)
     assert "# Multi-session" in both
     assert "- date: later" in both
     assert both.index("- date: later") < both.index("# Single session") < both.index("- Images.") < both.index(KEPT)

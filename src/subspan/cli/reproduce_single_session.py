@@ -27,10 +27,10 @@ from subspan.cli.reproduce_systems import (
 )
 from subspan.cli.stages import session_progress
 from subspan.features import FeatureFileError, FeatureSet
-from subspan.protocols.config import Config, Setting
+from subspan.protocols.config import PACKAGED, Config, Setting
 from subspan.protocols.episodes import Episodes
 from subspan.protocols.fan_out import Placement
-from subspan.protocols.inputs import ProtocolError
+from subspan.protocols.inputs import ProtocolError, missing_for
 from subspan.protocols.single_session import SingleSession
 from subspan.protocols.single_session_runs import Cell, run_cells
 from subspan.report.costs import TrainingCost
@@ -38,10 +38,11 @@ from subspan.report.figures import ReportFigure, weight_space_picture
 from subspan.report.html import write_page
 from subspan.report.published import published
 from subspan.report.render import to_console
-from subspan.report.reproduction_document import SINGLE_SESSION, write_section
+from subspan.report.reproduction import BEYOND
+from subspan.report.reproduction_document import PAPER, single_session_section, write_section
+from subspan.report.reproduction_document import SINGLE_SESSION as NAME
 from subspan.report.single_session import DATA, DELTA_CAVEAT, EpisodeRun, costs_table, episodes_table, settings_table
 
-NAME = "single-session"
 PROTOCOL = SingleSession()
 PICTURED = {"Subspace", "Semantic subspace (label)"}  # 5-shot: moving and fixed targets
 
@@ -56,8 +57,13 @@ class Half:
     novel_count: int
 
     @property
-    def config(self) -> str:
+    def name(self) -> str:
         return f"{NAME}-{self.data}"
+
+    def config(self, recipe: str) -> str:
+        """The packaged settings: a recipe's own where it has some, else those of the paper's."""
+        own = f"{self.name}-{recipe}"
+        return own if own in PACKAGED else self.name
 
 
 HALVES = (Half("mini", "ravi", 64, 20), Half("tiered", "tiered", 200, 160))
@@ -79,7 +85,7 @@ def single_session(
     config: Annotated[
         str | None, typer.Option(help="Settings of methods instead of the packaged ones; for one data set only.")
     ] = None,
-    recipe: Annotated[str, typer.Option(help="Whose features to take: the first part of the name.")] = "paper",
+    recipe: Annotated[str, typer.Option(help="Whose features to take: the first part of the name.")] = PAPER,
     data: Annotated[str | None, typer.Option(help="mini or tiered; default what the folder has.")] = None,
     count: Annotated[int, typer.Option(help="Episodes.")] = PROTOCOL.count,
     seed: Annotated[int, typer.Option(help="Of the episodes and of the rows' start.")] = PROTOCOL.seed,
@@ -97,8 +103,8 @@ def single_session(
     """Rebuild the single-session table and its two pictures from feature files: published values beside ours.
 
     The folder's RECIPE-ravi gives the miniImageNet half, RECIPE-tiered (whoever has the images) the tieredImageNet
-    half. Settings that the paper does not give were chosen on development classes and are marked. Without --report and
-    --markdown all tables are printed.
+    half. Settings that the paper does not give, and all of a recipe whose head they do not fit, were chosen on
+    development classes and are marked. Without --report and --markdown all tables are printed.
 
     Examples:
 
@@ -107,6 +113,8 @@ def single_session(
         subspan reproduce single-session --device cuda --markdown REPRODUCIBILITY.md
 
         subspan reproduce single-session --systems all
+
+        subspan reproduce single-session --recipe strong --markdown REPRODUCIBILITY.md   # a section of its own
 
         subspan reproduce single-session --episodes-out episodes.safetensors   # for another system to see the same ones
     """
@@ -122,34 +130,38 @@ def single_session(
     tables, figures, used, missing = [], [], {}, []
     for half, path in found.items():
         loaded = load_half(path, half)
-        settings = Config.load(config or half.config, NAME)
-        drawn = _episodes(protocol, loaded, settings.settings, episodes, episodes_out)
-        shots = sorted({setting.shots or protocol.shots for setting in settings.settings})
+        settings = Config.load(config or half.config(recipe), NAME)
+        able, unable = _able(settings.settings, loaded)
+        drawn = _episodes(protocol, loaded, able, episodes, episodes_out)
+        shots = sorted({setting.shots or protocol.shots for setting in able})
         place_of_parts = parts or folder.parent / PARTS
         beside, left_out = episode_settings(wanted, loaded, place_of_parts, shots)
-        stored, absent = stored_episodes(wanted, place_of_parts, drawn, shots)
-        runs = _run(protocol, loaded, [*settings.settings, *beside], drawn, place, console)
-        missing += [f"{DATA[half.data]}: {sentence}" for sentence in (*left_out, *absent)]
+        stored, absent = stored_episodes(wanted, place_of_parts, drawn, shots, recipe)
+        runs = _run(protocol, loaded, [*able, *beside], drawn, place, console)
+        missing += [f"{DATA[half.data]}: {sentence}" for sentence in (*unable, *left_out, *absent)]
         tables += [
             episodes_table(half.data, [*runs, *stored], published(), notes_on(loaded, recipe, count)),
             costs_table(half.data, [*runs, *stored]),
-            settings_table(half.data, settings.settings, str(settings.about.get("chosen", "chosen by the user"))),
+            settings_table(half.data, able, str(settings.about.get("chosen", "chosen by the user"))),
         ]
         figures += _pictures(runs, half) if report is not None else []
-        used |= {f"settings, {DATA[half.data]}": config or f"{half.config}, which comes with the package"}
+        if loaded.head == "cosine" and not config and half.config(recipe) == half.name:
+            missing.append(f"{DATA[half.data]}: settings for a cosine head; those for a linear one were taken.")
+        used |= {f"settings, {DATA[half.data]}": config or f"{half.config(recipe)}, which comes with the package"}
+        used |= {"recipe of the base sessions": recipe}
         used |= {f"episodes, {DATA[half.data]}": f"hash {drawn.protocol} on items {drawn.items}"}
     missing += [f"No feature file {recipe}-{half.split} of {DATA[half.data]}." for half in HALVES if half not in found]
     facts = {**run_facts(protocol, place.device, time.perf_counter() - began), "cores": reproduce.cores(), **used}
     for one in tables if report is None and markdown is None else tables[:1]:
         Console(width=max(120, Console().width)).print(to_console(one.table, decimals=2))
     if report is not None:
-        title = "Subspan: the paper's single-session experiments"
+        title = "Subspan: the paper's single-session experiments" + ("" if recipe == PAPER else f", recipe {recipe}")
         page = write_page(
             report, title=title, findings=[DELTA_CAVEAT, *missing], tables=tables, figures=figures, facts=facts
         )
         typer.echo(f"Report: {page}")
     if markdown is not None:
-        write_section(markdown, SINGLE_SESSION, tables, missing, facts)
+        write_section(markdown, single_session_section(recipe), tables, missing, facts)
         typer.echo(f"Markdown: {markdown}")
 
 
@@ -197,9 +209,27 @@ def notes_on(features: FeatureSet, recipe: str, count: int) -> list[str]:
         f"Base queries: ours are held out of each base class's own images ({fewest} of them, which the network did not "
         f"see); the paper trains on all and asks about other ImageNet images.{at} Network by recipe '{recipe}'."
     ]
+    if recipe != PAPER:
+        notes.append(
+            f"Published and quoted rows stand on other networks than this one: what the paper's own recipe, '{PAPER}', "
+            "gives is in its own section."
+        )
     if count != PROTOCOL.count:
         notes.append(f"Only {count} episodes; the paper has {PROTOCOL.count}.")
     return notes
+
+
+def _able(settings: Sequence[Setting], features: FeatureSet) -> tuple[list[Setting], list[str]]:
+    """The settings without methods of our own whose arrays the file lacks, and a sentence for each of these."""
+    reasons = {
+        number: reason
+        for number, setting in enumerate(settings)
+        if setting.method in BEYOND and (reason := missing_for(features, setting.create(), False, None))
+    }
+    able = [setting for number, setting in enumerate(settings) if number not in reasons]
+    if reasons and not able:
+        raise ProtocolError(next(iter(reasons.values())))
+    return able, [f"{settings[number].name}, {settings[number].shots}-shot: {reasons[number]}." for number in reasons]
 
 
 def _episodes(
@@ -253,4 +283,4 @@ def _pictures(runs: Sequence[EpisodeRun], half: Half) -> list[ReportFigure]:
         for run in runs
         if run.setting.name in PICTURED and run.result.shots == shots and (space := run.result.weight_space) is not None
     ]
-    return [dataclasses.replace(one, name=f"{half.config}-{one.name}") for one in pictures]
+    return [dataclasses.replace(one, name=f"{half.name}-{one.name}") for one in pictures]

@@ -116,14 +116,22 @@ def episode_settings(
 
 
 def stored_episodes(
-    names: Sequence[str], parts: Path, episodes: Episodes, shots: Sequence[int]
+    names: Sequence[str], parts: Path, episodes: Episodes, shots: Sequence[int], recipe: str
 ) -> tuple[list[EpisodeRun], list[str]]:
-    """Stored results of systems that move the network on these episodes, and a sentence for each that is absent."""
+    """Stored results of systems that move the network on these episodes, and a sentence for each that is absent.
+
+    The same images make the same episodes whatever the network; results belong to the base session they started from.
+    """
     found, left_out = [], []
     wanted = [name for name in names if moves_the_network(name)]
     for name, number in ((name, number) for name in wanted for number in shots):
         kept = stored_results(parts, episodes.first_shots(number).protocol)
-        fitting = [one for one in kept if (one.system, one.items) == (name, episodes.items)]
+        fitting = [
+            one
+            for one in kept
+            if (one.system, one.items) == (name, episodes.items)
+            and one.about.get("base_session", {}).get("recipe") == recipe
+        ]
         runs = [
             EpisodeRun(Setting(name, _model(name), number), one.result, TrainingCost.of_stored([one]), stored=True)
             for one in fitting
@@ -131,7 +139,7 @@ def stored_episodes(
         ]
         found += runs
         if not runs:
-            left_out.append(f"System {name}, {number}-shot: no stored result on these episodes.")
+            left_out.append(f"System {name}, {number}-shot: no stored result on these episodes with recipe '{recipe}'.")
     return found, left_out
 
 

@@ -16,7 +16,7 @@ from ..methods import Method, create_method
 from .inputs import ProtocolError
 
 PROTOCOLS = ("multi-session", "single-session")
-PACKAGED = ("single-session-mini", "single-session-tiered", "multi-session-strong")
+PACKAGED = ("single-session-mini", "single-session-tiered", "single-session-mini-strong", "multi-session-strong")
 
 
 @dataclass(frozen=True)

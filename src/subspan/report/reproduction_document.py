@@ -28,25 +28,30 @@ class Section:
 
 
 MULTI_SESSION = "multi-session"  # the command, and the section of the paper's own recipe
+SINGLE_SESSION = "single-session"  # likewise
 PAPER = "paper"  # that recipe
-SINGLE_SESSION = Section(
-    "single-session",
-    "Single session",
-    "The paper's single-session table, from feature files that our own base sessions produced.",
-    "single-session",
-)
 
 
 def multi_session_section(recipe: str) -> Section:
     """The section of the base sessions of one recipe; that of the paper's own comes first and is named after none."""
-    what = "Every table of the paper's multi-session experiments on miniImageNet, from feature files that our own base "
+    what = "Every table of the paper's multi-session experiments on miniImageNet"
+    return _section_of(recipe, MULTI_SESSION, "Multi-session", what)
+
+
+def single_session_section(recipe: str) -> Section:
+    """The section of one recipe, like that of its multi-session tables."""
+    return _section_of(recipe, SINGLE_SESSION, "Single session", "The paper's single-session table")
+
+
+def _section_of(recipe: str, command: str, heading: str, what: str) -> Section:
+    origin = f"{what}, from feature files that our own base sessions"
     if recipe == PAPER:
-        return Section(MULTI_SESSION, "Multi-session", f"{what}sessions produced.", MULTI_SESSION)
+        return Section(command, heading, f"{origin} produced.", command)
     return Section(
-        f"{MULTI_SESSION}-{recipe}",
-        f"Multi-session, recipe {recipe}",
-        f"{what}sessions of recipe '{recipe}' produced.",
-        f"{MULTI_SESSION} --recipe {recipe}",
+        f"{command}-{recipe}",
+        f"{heading}, recipe {recipe}",
+        f"{origin} of recipe '{recipe}' produced.",
+        f"{command} --recipe {recipe}",
     )
 
 
@@ -80,7 +85,7 @@ def to_document(
         ]
     )
     parts = [TITLE, "Commands make the sections; by hand is only what stands after the last table."]
-    parts += [made[name] for name in sorted(made)]  # multi-session, multi-session of other recipes, single-session
+    parts += [made[name] for name in sorted(made)]  # of both protocols paper first, then other recipes
     return "\n\n".join([*parts, KEPT, *([by_hand] if by_hand else [])]) + "\n"
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from subspan.methods import spec_of
 from subspan.metrics import interval_half_width
 from subspan.protocols.config import Setting
 from subspan.protocols.results import EpisodeResult
@@ -26,6 +27,7 @@ OPTIONS: Mapping[str, str] = {
     "beta_base": "beta",
     "tau": "tau",
 }
+STEPS = "max_steps"  # a column of its own only where settings name it
 DELTA_CAVEAT = (
     "Delta: mean over base and novel queries of their accuracy among all classes minus their accuracy among the half's "
     "own classes. A model that is always wrong has the best Delta, 0: read it beside the accuracy only."
@@ -149,20 +151,34 @@ def costs_table(data: str, runs: Sequence[EpisodeRun]) -> ReportTable:
 
 def settings_table(data: str, settings: Sequence[Setting], chosen_on: str) -> ReportTable:
     """What every learned method was run with: as published, or marked as chosen by us or left at its default."""
-    columns = tuple(Column(name, title, name, decimals=5) for name, title in OPTIONS.items())
-    rows = []
+    said = {name for setting in settings for name in (*setting.given, *setting.chosen)}
+    options = {**OPTIONS, **({STEPS: "steps"} if STEPS in said else {})}
+    columns = tuple(Column(name, title, name, decimals=0 if name == STEPS else 5) for name, title in options.items())
+    rows, untrained = [], []
     for setting in sorted(settings, key=lambda one: one.shots or 0):
         method = setting.create()
         if not hasattr(method, "learning_rate"):
+            if setting.given or setting.chosen:
+                untrained.append(f"{setting.name}, {setting.shots}-shot: run as {spec_of(method)}.")
             continue
-        cells = tuple(_option_cell(setting, getattr(method, name, np.nan), name) for name in OPTIONS)
+        cells = tuple(_option_cell(setting, getattr(method, name, np.nan), name) for name in options)
         rows.append(Row((setting.name, f"{setting.shots}-shot", setting.embeddings or ""), cells, f"{setting.shots}"))
     heading = f"Settings, {DATA[data]}"
+    if any(setting.given for setting in settings):
+        origin = (
+            f"Without a mark: given in the paper's appendix. {CHOSEN}: not given there, {chosen_on}. {DEFAULT}: not "
+            "given there and left at the value of the multi-session experiments."
+        )
+    else:
+        origin = (
+            f"None is taken from the paper's appendix, whose values are for a linear head. {CHOSEN}: {chosen_on}. "
+            f"{DEFAULT}: left at the value of the multi-session experiments."
+        )
     notes = (
-        f"Without a mark: given in the paper's appendix. {CHOSEN}: not given there, {chosen_on}. {DEFAULT}: not given "
-        "there and left at the value of the multi-session experiments.",
+        origin,
         "beta holds the base rows. No code was released for this setting: R_old as a norm, uniform start of novel rows "
         "and five augmented copies of each support image are taken over from the multi-session code.",
+        *untrained,
     )
     table = Table(("method", "shots", "embeddings"), columns, tuple(rows), heading, notes)
     return ReportTable(f"single-session-{data}-settings", heading, table)
