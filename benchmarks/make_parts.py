@@ -1,11 +1,16 @@
-"""Trains the parts of systems that travel with multi-session feature files, on draws from the files' own statistics.
+"""Trains the parts of systems that travel with feature files, on draws from the files' own statistics.
 
     python benchmarks/make_parts.py benchmarks/features/paper-random-5.npz --out benchmarks/systems
     python benchmarks/make_parts.py FILES... --system lwof --system attractor --out benchmarks/systems
+    python benchmarks/make_parts.py benchmarks/features/strong-ravi.npz --out benchmarks/systems
 
-A part takes eight seconds to four minutes of one core, all of a file five to seven minutes. What is there already is
-kept; delete it to train it anew. `--signal 0.6` was chosen on split 0 (docs/systems.md), the numbers of steps are what
-a laptop can give.
+A part takes eight seconds to four minutes of one core, all of a multi-session file five to seven minutes. What is there
+already is kept; delete it to train it anew. `--signal 0.6` was chosen on split 0 (docs/systems.md), the numbers of
+steps are what a laptop can give.
+
+A file of the single-session protocol (RECIPE-ravi, RECIPE-tiered) gets a part for each number of shots where a system
+has that option, SYSTEM-FILE-1-shot.npz and SYSTEM-FILE-5-shot.npz. Small parts come first: the last three systems have
+0.65 to 0.77 MB each.
 """
 
 import argparse
@@ -15,37 +20,55 @@ import sys
 import time
 from pathlib import Path
 
+from subspan.cli.reproduce_single_session import HALVES
+from subspan.methods.registry import create_method
+from subspan.systems.base import TrainedSystem
 from subspan.systems.trained_part import TrainedPart
 
-OPTIONS = {  # system: how it is named to `subspan train`, and what else it is told
+SHOTS = (5, 1)  # of the single-session protocol; 5 first, which a part for 1 would stand in for where it is alone
+OPTIONS = {  # system: how it is named to `subspan train`, and what else it is told; small parts first
     "idlvq": ("idlvq", []),
-    "etf": ("etf:hidden=256", []),
-    "semantic-distill": ("semantic-distill", ["--embeddings", "glove300"]),
     "lwof": ("lwof", ["--steps", "4000", "--signal", "0.6"]),
     "attractor": (
         "attractor:damping=0",
         ["--steps", "800", "--batch", "8", "--rates", "0.1,0.01", "--rate-cuts", "0.7", "--signal", "0.6"],
     ),
+    "etf": ("etf:hidden=256", []),
+    "semantic-distill": ("semantic-distill", ["--embeddings", "glove300"]),
     "cec": ("cec:queries=3", ["--steps", "300"]),
 }
+SINGLE_SESSION = {half.split for half in HALVES}
+
+
+def parts_of(file: Path, system: str) -> dict[str, str]:
+    """The names of the parts of a system for a feature file, each with the system as `subspan train` takes it."""
+    name = OPTIONS[system][0]
+    made = create_method(name)
+    assert isinstance(made, TrainedSystem)
+    if file.stem.rpartition("-")[2] not in SINGLE_SESSION or "shots" not in made.part_options():
+        return {f"{system}-{file.stem}.npz": name}
+    comma = "," if ":" in name else ":"
+    return {f"{system}-{file.stem}-{shots}-shot.npz": f"{name}{comma}shots={shots}" for shots in SHOTS}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("files", type=Path, nargs="+", help="multi-session feature files with a covariance")
+    parser.add_argument("files", type=Path, nargs="+", help="feature files with a covariance")
     parser.add_argument("--system", choices=OPTIONS, action="append", help="one of them; default: all")
     parser.add_argument("--out", type=Path, required=True, help="folder of the parts")
     given = parser.parse_args()
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     for file in given.files:
-        for system in given.system or OPTIONS:
-            part = given.out / f"{system}-{file.stem}.npz"
+        wanted = given.system or OPTIONS
+        named = [(system, *pair) for system in wanted for pair in parts_of(file, system).items()]
+        for system, part_name, name in named:
+            part = given.out / part_name
             if part.exists():
                 print(f"{part} is there", flush=True)
                 continue
-            name, more = OPTIONS[system]
+            more = OPTIONS[system][1]
             began = time.perf_counter()
             command = [sys.executable, "-m", "subspan.cli", "train", "--system", name, str(file), *more]
             status = subprocess.run([*command, "--out", str(part)], env=environment).returncode

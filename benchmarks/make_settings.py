@@ -1,4 +1,4 @@
-"""The settings of the single-session table that come with the package: what the paper gives, and what a sweep chose.
+"""The settings of the single-session tables that come with the package: what the paper gives, and what a sweep chose.
 
 The paper's appendix leaves some options open. `subspan sweep` chooses them for miniImageNet on Ravi's 16 development
 classes; for tieredImageNet, whose images are not at hand, miniImageNet's choice is taken over.
@@ -8,9 +8,22 @@ classes; for tieredImageNet, whose images are not at hand, miniImageNet's choice
         --try beta_base=0.003,0.01,0.03,0.1,0.2,0.5,1,2,5 --try learning_rate=0.002,0.003,0.005,0.01,0.02,0.05 \
         --try tau=0.1,0.2,0.5,1,1.5,3,6 --count 300 --out sweep
     python benchmarks/make_settings.py --chosen sweep/config.json
+
+Features of recipe `strong` have a cosine head, which the paper's values do not fit (benchmarks/base_sessions.md,
+"Options for a cosine head"): all is chosen. One command sweeps and writes; the same again goes on after a kill:
+
+    python benchmarks/make_settings.py --recipe strong --out sweep-strong \
+        --sweep benchmarks/features/strong-ravi-development.npz
+
+It tries 24 random choices for each method and number of shots, with 256 episodes each: 292 trials, sixteen minutes of
+one core (four seconds a trial that trains, a third of one for `calibrated`), eight of two. Without --sweep it writes
+what the sweep starts from, the multi-session settings of `strong`.
 """
 
 import argparse
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +75,18 @@ TIERED: Mapping[int, Mapping[str, Values]] = {
         LABEL: {"gamma": 0.05, "beta_base": 0.2},
     },
 }
+SHOTS = (1, 5)
+STRONG = "single-session-mini-strong"
+OURS = ("Calibrated prototypes", "calibrated")  # beside the methods of the paper
+COSINE_HEAD = (  # 250 steps at four times the rates of 1000, as in multi-session-strong
+    *("--try", "learning_rate=0.0004..0.008"),
+    *("--try", "weight_decay=0.0005..0.05"),
+    *("--try", "gamma=0.01..5"),
+    *("--try", "offset=0.08..0.4"),  # episodes ask as often for 5 novel as for all base classes: more than in sessions
+    *("--try", "shrinkage=1,3,8,16"),
+    *("--try", "pull=0,0.1,0.2"),
+    *("--random", "24", "--count", "256"),
+)
 TRIED = ("learning_rate", "weight_decay", "gamma", "beta_base", "tau")
 
 
@@ -82,10 +107,59 @@ def taken_over(setting: Setting, mini: Setting) -> Setting:
     return replace(setting, chosen={name: known[name] for name in open_options})
 
 
+def strong_start() -> Config:
+    """Sixteen settings without a value of the paper's: those of the multi-session protocol, all marked as chosen."""
+    sessions = Config.load("multi-session-strong", "multi-session")
+    chosen = {one.method: dict(one.chosen) for one in sessions.settings}
+    methods = {**METHODS, OURS[0]: (OURS[1], None)}
+    made = tuple(
+        Setting(method, name, shots, "glove300" if kind == "label" else kind, chosen=chosen.get(method, {}))
+        for shots in SHOTS
+        for name, (method, kind) in methods.items()
+    )
+    origin = "taken over from the multi-session settings of recipe 'strong', which were chosen on its split 0"
+    return Config("single-session", made, {"for": sessions.about["for"], "chosen": origin})
+
+
+def swept_strong(features: Path, folder: Path) -> Config:
+    """What a sweep over a file of development classes makes of them; its trials are in ``folder``."""
+    start = strong_start()
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "subspan.cli", "sweep", str(features), "--out", str(folder), *COSINE_HEAD]
+    command += ["--config", str(start.save(folder / "start.json"))]
+    status = subprocess.run(command, env={"OMP_NUM_THREADS": "1", **os.environ}).returncode
+    if status != 0:  # the command has said why
+        sys.exit(status)
+    swept = Config.load(folder / "config.json", "single-session")
+    made = [
+        # Nothing pulls on the rows of fine-tuning: a gamma was drawn for it, too, and means nothing.
+        replace(one, chosen={name: value for name, value in one.chosen.items() if name != "gamma"})
+        if one.method == "finetune"
+        else one
+        for one in swept.settings
+    ]
+    return replace(swept, settings=tuple(made), about={"for": start.about["for"], **swept.about})
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--chosen", type=Path, help="config.json of a sweep that started from single-session-mini")
+    parser.add_argument("--recipe", choices=("paper", "strong"), default="paper", help="whose settings to write")
+    parser.add_argument("--sweep", type=Path, metavar="FILE", help="strong: choose on these development classes")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="strong: folder of the sweep's trials")
     arguments = parser.parse_args()
+    if (arguments.sweep is None) != (arguments.out is None):
+        parser.error("--sweep FILE and --out DIR go together")
+    if arguments.chosen is not None and arguments.recipe == "strong":
+        parser.error("--chosen is for recipe paper; strong has --sweep FILE --out DIR")
+    if arguments.sweep is not None and arguments.recipe == "paper":
+        parser.error("--sweep is for recipe strong; paper has `subspan sweep` and --chosen")
+    if arguments.recipe == "strong":
+        made = strong_start() if arguments.sweep is None else swept_strong(arguments.sweep, arguments.out)
+        print(made.save(BUNDLE / f"{STRONG}.json").name)
+        return
     mini, about = settings(MINI, "glove300"), {"chosen": "nothing chosen yet"}
     if arguments.chosen is not None:
         swept = Config.load(arguments.chosen, "single-session")
