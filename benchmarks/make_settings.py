@@ -12,12 +12,12 @@ classes; for tieredImageNet, whose images are not at hand, miniImageNet's choice
 Features of recipe `strong` have a cosine head, which the paper's values do not fit (benchmarks/base_sessions.md,
 "Options for a cosine head"): all is chosen. One command sweeps and writes; the same again goes on after a kill:
 
-    python benchmarks/make_settings.py --recipe strong --out sweep-strong \
+    python benchmarks/make_settings.py --recipe strong --out runs/sweep-strong \
         --sweep benchmarks/features/strong-ravi-development.npz
 
-It tries 24 random choices for each method and number of shots, with 256 episodes each: 292 trials, sixteen minutes of
-one core (four seconds a trial that trains, a third of one for `calibrated`), eight of two. Without --sweep it writes
-what the sweep starts from, the multi-session settings of `strong`.
+It tries 24 random choices for each method and number of shots, with 256 episodes each: 292 trials, sixteen to
+twenty minutes of one core (four to five seconds a trial that trains, a third of one for `calibrated`), half as long on
+two. Without --sweep it writes what the sweep starts from, the multi-session settings of `strong`.
 """
 
 import argparse
@@ -78,10 +78,11 @@ TIERED: Mapping[int, Mapping[str, Values]] = {
 SHOTS = (1, 5)
 STRONG = "single-session-mini-strong"
 OURS = ("Calibrated prototypes", "calibrated")  # beside the methods of the paper
-COSINE_HEAD = (  # 250 steps at four times the rates of 1000, as in multi-session-strong
-    *("--try", "learning_rate=0.0004..0.008"),
+COSINE_HEAD = (  # rates for 250 steps, four times those for 1000; one shot asks for more than multi-session-strong has
+    *("--try", "learning_rate=0.0004..0.02"),
     *("--try", "weight_decay=0.0005..0.05"),
     *("--try", "gamma=0.01..5"),
+    *("--try", "beta_base=0.01..0.5"),  # an episode ends after one session: base rows are held less than in sessions
     *("--try", "offset=0.08..0.4"),  # episodes ask as often for 5 novel as for all base classes: more than in sessions
     *("--try", "shrinkage=1,3,8,16"),
     *("--try", "pull=0,0.1,0.2"),
