@@ -10,7 +10,7 @@ steps are what a laptop can give.
 
 A file of the single-session protocol (RECIPE-ravi, RECIPE-tiered) gets a part for each number of shots where a system
 has that option, SYSTEM-FILE-1-shot.npz and SYSTEM-FILE-5-shot.npz. Small parts come first: the last three systems have
-0.65 to 0.77 MB each.
+0.65 to 0.77 MB each. `lwof` has `--signal 1` there, chosen on the development classes of paper-ravi-development.
 """
 
 import argparse
@@ -37,7 +37,13 @@ OPTIONS = {  # system: how it is named to `subspan train`, and what else it is t
     "semantic-distill": ("semantic-distill", ["--embeddings", "glove300"]),
     "cec": ("cec:queries=3", ["--steps", "300"]),
 }
+IN_ONE_SESSION = {"lwof": ["--signal", "1"]}  # where files of one session ask for something else
 SINGLE_SESSION = {half.split for half in HALVES}
+
+
+def is_of_one_session(file: Path) -> bool:
+    """Whether the name of a feature file says that it is of the single-session protocol."""
+    return file.stem.rpartition("-")[2] in SINGLE_SESSION
 
 
 def parts_of(file: Path, system: str) -> dict[str, str]:
@@ -45,7 +51,7 @@ def parts_of(file: Path, system: str) -> dict[str, str]:
     name = OPTIONS[system][0]
     made = create_method(name)
     assert isinstance(made, TrainedSystem)
-    if file.stem.rpartition("-")[2] not in SINGLE_SESSION or "shots" not in made.part_options():
+    if not is_of_one_session(file) or "shots" not in made.part_options():
         return {f"{system}-{file.stem}.npz": name}
     comma = "," if ":" in name else ":"
     return {f"{system}-{file.stem}-{shots}-shot.npz": f"{name}{comma}shots={shots}" for shots in SHOTS}
@@ -68,7 +74,7 @@ def main() -> None:
             if part.exists():
                 print(f"{part} is there", flush=True)
                 continue
-            more = OPTIONS[system][1]
+            more = [*OPTIONS[system][1], *(IN_ONE_SESSION.get(system, []) if is_of_one_session(file) else [])]
             began = time.perf_counter()
             command = [sys.executable, "-m", "subspan.cli", "train", "--system", name, str(file), *more]
             status = subprocess.run([*command, "--out", str(part)], env=environment).returncode
