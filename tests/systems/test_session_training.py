@@ -21,7 +21,15 @@ from subspan.protocols.multi_session import MultiSession
 from subspan.systems.etf import initial_neck, neck
 from subspan.systems.heads import simplex
 from subspan.systems.semantic_distill import clusters, distillation
-from subspan.systems.session_training import SessionTrainedSystem, descend, drawn_batches
+from subspan.systems.session_training import (
+    SessionTrainedSystem,
+    Span,
+    decayed,
+    descend,
+    drawn_batches,
+    linear,
+    without_repeats,
+)
 from subspan.systems.training_features import TrainingFeatures
 from subspan.systems.training_run import Training, TrainingRun
 
@@ -89,6 +97,48 @@ def test_batches_are_drawn_by_weight_and_by_the_seed_of_a_problem():
     np.testing.assert_allclose(shares, [0.25, 0, 0.75], atol=0.01)
     assert torch.equal(drawn[:, 1], drawn_batches(weights, 500, 40, [4])[:, 0])
     assert not torch.equal(drawn[:, 0], drawn[:, 1])
+
+
+def test_a_batch_without_repeats_has_the_same_mean():
+    """Of whatever is asked of its examples, for every step and problem, also where one draws more distinct ones."""
+    batches = torch.tensor([[[0, 0, 0, 0], [3, 1, 1, 2]], [[4, 4, 0, 1], [2, 2, 3, 3]]])
+    values = torch.randn(2, 5, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for batch, (positions, shares) in zip(batches, without_repeats(batches, values), strict=True):
+        assert positions.shape == (2, 3), "as many as the problem with the most distinct ones has"
+        for problem in range(2):
+            assert len(set(positions[problem].tolist())) == 3
+            own = values[problem, :, 0]
+            torch.testing.assert_close((shares[problem] * own[positions[problem]]).sum(), own[batch[problem]].mean())
+
+
+def test_training_in_the_span_of_the_features_is_training():
+    """Four examples of width ten, two of them alike: torch's SGD on whole weights ends at the same ones."""
+    generator = torch.Generator().manual_seed(0)
+    features, start, targets = (
+        torch.randn(2, *shape, generator=generator, dtype=torch.float64) for shape in ((4, 10), (10, 3), (4, 3))
+    )
+    features[:, 3] = features[:, 0]
+    rates, decay = [0.05, 0.04, 0.03, 0.02] * 5, 0.3
+    span = Span.of(features)
+    assert span.basis.shape == (2, 10, 4)
+    coordinates = span.coordinates(features)
+
+    def loss(p, step):
+        return (linear(coordinates, p["weight"]).tanh() - targets).square().sum((-1, -2))
+
+    inside = descend({"weight": span.inside(start)}, loss, rates, rule="sgd", decay=decay)["weight"]
+    found = span.with_inside(start, inside, decayed(rates, decay=decay))
+    for problem in range(2):
+        weight = start[problem].clone().requires_grad_()
+        optimiser = torch.optim.SGD([weight], lr=1.0, momentum=0.9, weight_decay=decay)
+        for rate in rates:
+            optimiser.param_groups[0]["lr"] = rate
+            optimiser.zero_grad()
+            ((features[problem] @ weight).tanh() - targets[problem]).square().sum().backward()
+            optimiser.step()
+        torch.testing.assert_close(found[problem], weight.detach(), rtol=1e-10, atol=1e-10)
+    apart = start - span.basis @ span.inside(start)
+    assert apart.norm() > 0.5 * start.norm(), "most of the weights lie outside of the span"
 
 
 STATEFUL = [name for name in list_systems() if issubclass(method_class(name), SessionTrainedSystem)]

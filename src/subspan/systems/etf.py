@@ -13,14 +13,20 @@ from ..methods.cosine import unit
 from .heads import cosine_scores, simplex
 from .session_training import (
     SessionTrainedSystem,
+    Span,
     cosine_rates,
+    decayed,
     descend,
     drawn_batches,
     initial_layer,
     linear,
+    without_repeats,
 )
 from .training_features import TrainingFeatures
 from .training_run import Training, TrainingRun
+
+ENTRANCES = ("first.weight", "shortcut.weight")  # of the layers that features enter
+DECAY = 5e-4  # of weights in a session
 
 
 @register
@@ -90,7 +96,7 @@ class EtfNeck(SessionTrainedSystem):
 
         def loss(parameters: State, generator: torch.Generator) -> Tensor:
             chosen = torch.randint(len(examples), (run.settings.batch,), generator=generator).to(examples.device)
-            return dot_regression(neck(parameters, examples[chosen]), targets[chosen])
+            return dot_regression(neck(parameters, examples[chosen]), targets[chosen]).mean()
 
         return run.minimise({name: tensor.to(examples) for name, tensor in start.items()}, loss)
 
@@ -112,18 +118,24 @@ class EtfNeck(SessionTrainedSystem):
         weights[head.learning[0] :] = self.shots * len(head.learning) / support.shape[1]
 
         steps = self.steps + before * self.more_steps
-        batches = drawn_batches(weights, self.batch, steps, session.seeds)
+        batches = without_repeats(drawn_batches(weights, self.batch, steps, session.seeds), features)
         problem = torch.arange(problems, device=labels.device)[:, None]
+        span = Span.of(features)
+        coordinates = span.coordinates(features)
 
         def loss(parameters: State, step: int) -> Tensor:
-            chosen = problem, batches[step]
-            return dot_regression(neck(parameters, features[chosen]), corners[labels[chosen]])
+            positions, shares = batches[step]
+            chosen = problem, positions
+            return (shares * dot_regression(neck(parameters, coordinates[chosen]), corners[labels[chosen]])).sum(-1)
 
         rates = cosine_rates(self.rate, steps, warm_up=5, last=0.01)
         start = self.parameters(base, head.rows, head.state)
-        learned = descend(start, loss, rates, rule="sgd", decay=5e-4)
+        inside = {name: span.inside(start[name]) for name in ENTRANCES}
+        learned = descend({**start, **inside}, loss, rates, rule="sgd", decay=DECAY)
+        outside = decayed(rates, decay=DECAY)
         state = {
             **learned,
+            **{name: span.with_inside(start[name], learned[name], outside) for name in ENTRANCES},
             "means": torch.cat([kept, head.means], dim=1),
             "sessions": torch.full((problems,), before + 1.0, device=labels.device),
         }
@@ -167,12 +179,12 @@ def initial_neck(inputs: int, hidden: int, outputs: int, generator: torch.Genera
 
 
 def dot_regression(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Loss (*batch,) of outputs (*batch, n, w), whose directions are to be those of unit targets (*batch, n, w).
+    """Losses (*batch, n) of outputs (*batch, n, w), whose directions are to be those of unit targets (*batch, n, w).
 
     >>> dot_regression(torch.tensor([[3.0, 4.0]]), torch.tensor([[1.0, 0.0]]))  # 5 * (0.6 - 1)^2
-    tensor(0.8000)
+    tensor([0.8000])
     """
-    return 5 * ((unit(outputs) * targets).sum(-1) - 1).square().mean(-1)
+    return 5 * ((unit(outputs) * targets).sum(-1) - 1).square()
 
 
 @lru_cache(maxsize=4)  # nobody changes it

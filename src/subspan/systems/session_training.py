@@ -71,6 +71,22 @@ def drawn_batches(weights: Tensor, size: int, steps: int, seeds: Sequence[int]) 
     return torch.stack(drawn, dim=1).to(weights.device)
 
 
+def without_repeats(batches: Tensor, like: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """For each step of batches (steps, problems, size) its examples (problems, m), each once, and their shares of it.
+
+    A problem with fewer than the m of another one has some more of them, whose share is 0.
+
+    >>> without_repeats(torch.tensor([[[2, 0, 2, 2]]]), torch.zeros(1, 3, 5))  # three examples of width 5
+    [(tensor([[2, 0]]), tensor([[0.7500, 0.2500]]))]
+    """
+    steps, problems, size = batches.shape
+    each = like.new_full((), 1 / size).expand(batches.shape)
+    shares = like.new_zeros(steps, problems, like.shape[-2]).scatter_add(-1, batches, each)
+    sizes = shares.gt(0).sum(-1).amax(-1).tolist()
+    shares, positions = shares.sort(dim=-1, descending=True, stable=True)
+    return [(positions[step, :, :size], shares[step, :, :size]) for step, size in enumerate(sizes)]
+
+
 def cosine_rates(rate: float, steps: int, *, warm_up: int = 0, last: float = 0.0) -> list[float]:
     """Learning rates that rise for ``warm_up`` steps and then fall along a cosine to ``last`` times the first.
 
@@ -94,10 +110,11 @@ def descend(
 ) -> dict[str, Tensor]:
     """The parameters after one step for each of the rates, every problem by the gradient of its own loss."""
     leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in parameters.items()}
+    values = list(leaves.values())  # fused: one pass through memory a step
     if rule == "sgd":
-        optimiser: torch.optim.Optimizer = torch.optim.SGD(leaves.values(), momentum=momentum, weight_decay=decay)
+        optimiser: torch.optim.Optimizer = torch.optim.SGD(values, momentum=momentum, weight_decay=decay, fused=True)
     else:
-        optimiser = torch.optim.Adam(leaves.values(), weight_decay=decay)
+        optimiser = torch.optim.Adam(values, weight_decay=decay, fused=True)
     with torch.enable_grad():
         for step, rate in enumerate(rates):
             for group in optimiser.param_groups:
@@ -106,3 +123,51 @@ def descend(
             loss(leaves, step).sum().backward()
             optimiser.step()
     return {name: leaf.detach() for name, leaf in leaves.items()}
+
+
+@dataclass(frozen=True)
+class Span:
+    """The span of a problem's training features, which the gradient of a layer that they enter never leaves.
+
+    The gradient of the loss by the weight W (d, o) of such a layer is X^T (...), with the features X (n, d). So SGD on
+    W moves B^T W alone, B (d, r) an orthonormal basis of the span, just as SGD on that smaller weight would with
+    features X B; what lies outside only decays.
+    """
+
+    basis: Tensor  # B (*batch, d, r)
+
+    @classmethod
+    def of(cls, features: Tensor) -> "Span":
+        """The span of features (*batch, n, d)."""
+        return cls(torch.linalg.qr(features.mT.double()).Q.to(features))
+
+    def coordinates(self, features: Tensor) -> Tensor:
+        """Features (*batch, n, d) of the span as (*batch, n, r)."""
+        return features @ self.basis
+
+    def inside(self, weight: Tensor) -> Tensor:
+        """The part (*batch, r, o) of a layer's weight (*batch, d, o) that meets features of the span."""
+        return self.basis.mT @ weight
+
+    def with_inside(self, weight: Tensor, inside: Tensor, outside: float) -> Tensor:
+        """A weight (*batch, d, o) with another part inside (*batch, r, o), and ``outside`` times what is outside.
+
+        >>> span = Span.of(torch.tensor([[0.0, 2.0]]))
+        >>> span.with_inside(torch.tensor([[8.0], [3.0]]), 2 * span.inside(torch.tensor([[8.0], [3.0]])), 0.5)
+        tensor([[4.],
+                [6.]])
+        """
+        return outside * weight + self.basis @ (inside - outside * self.inside(weight))
+
+
+def decayed(rates: Sequence[float], *, momentum: float = 0.9, decay: float = 0.0) -> float:
+    """What ``descend`` by SGD leaves of a weight of one that has no gradient.
+
+    >>> decayed([0.5], decay=0.1)
+    0.95
+    """
+    weight, velocity = 1.0, 0.0
+    for rate in rates:
+        velocity = momentum * velocity + decay * weight
+        weight -= rate * velocity
+    return weight
