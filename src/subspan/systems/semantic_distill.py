@@ -112,15 +112,15 @@ class SemanticDistillation(SessionTrainedSystem):
         memories = [memory for memory in (session.base_memory, session.novel_memory) if memory is not None]
         features = torch.cat([session.support, *(memory.features for memory in memories)], dim=1)
         labels = torch.cat([session.labels, *(memory.labels for memory in memories)], dim=1)
-        old = rows[:, : head.learning[0]]
+        old = head.learning[0]
         joined = embedded(start, features)[1]  # only the mapping is trained
-        before = system.scale * cosine_scores(old, mapping(start, joined))
+        before = system.scale * cosine_scores(rows[:, :old], mapping(start, joined))
+        directions = system.scale * unit(rows).mT  # scores are unit(mapped) times these
 
         def loss(trained: State, step: int) -> Tensor:
-            mapped = mapping(trained, joined)
-            told = cross_entropy(system.scale * cosine_scores(rows, mapped).mT, labels, reduction="none").mean(-1)
-            after = system.scale * cosine_scores(old, mapped)
-            return told + self.keep * distillation(after, before, self.temperature)
+            scores = unit(mapping(trained, joined)) @ directions
+            told = cross_entropy(scores.mT, labels, reduction="none").mean(-1)
+            return told + self.keep * distillation(scores[..., :old], before, self.temperature)
 
         rates = cosine_rates(self.rate, self.steps)
         state = descend({name: start[name] for name in MAPPING}, loss, rates, rule="adam")
