@@ -111,14 +111,16 @@ def test_more_examples_give_the_statistics_of_all():
     np.testing.assert_allclose(factors.mT @ factors, parts, rtol=1e-9, atol=1e-12)
 
 
-def test_ranpac_is_ridge_regression_on_drawn_examples():
+@pytest.mark.parametrize("width", [30, 300])
+def test_ranpac_is_ridge_regression_on_drawn_examples(width):
     """The same draws, one class after the other, and scikit-learn's regression on one-hot targets."""
-    method = create_method("ranpac:width=30,factors=3,samples=40,ridge=0.2,beta=0.25,seed=7")
+    method = create_method(f"ranpac:width={width},factors=3,samples=40,ridge=0.2,beta=0.25,seed=7")
     rows = learn(method)
+    rows[1, 0] += 0.1  # a base class that has learned more in one of the problems
     found = method.scores(BASE, rows, QUERIES)
     means, factors = method.unpack(rows)  # type: ignore[attr-defined]
     assert BASE.covariance is not None
-    projection, root = noise((D, 30), 7, QUERIES).numpy(), root_of(BASE.covariance).numpy()
+    projection, root = noise((D, width), 7, QUERIES).numpy(), root_of(BASE.covariance).numpy()
     np.testing.assert_allclose(root @ root.T, BASE.covariance, atol=1e-12)
     for problem in range(2):
         examples = []
