@@ -124,14 +124,14 @@ def find_part(
         return part
     found = []
     for path in sorted(filter(has_suffix, place.iterdir())):
-        text = read_text(path, HEADER, TrainedPartError)
-        if text is None or (header := _parse(text, path))["system"] != system:
+        facts = path.stat()
+        header = _read_header(str(path), facts.st_mtime_ns, facts.st_size)
+        if header is None or header["system"] != system:
             continue
         if any(header["options"].get(name) != value for name, value in options.items()):
             continue
-        part = TrainedPart.load(path)
-        if part.belongs_to(rows):
-            found.append(part)
+        if TrainedPart(**header, tensors={}).belongs_to(rows):
+            found.append(TrainedPart.load(path))
     if not found:
         wanted = "".join(f", {name}={value}" for name, value in options.items())
         raise TrainedPartError(f"'{place}' has no trained part of system '{system}'{wanted} for these features")
@@ -153,6 +153,12 @@ def _parse(text: str, path: str | Path) -> dict[str, Any]:
         return {key: header[key] for key in ("system", "options", "width", "signature", "source", "about")}
     except (json.JSONDecodeError, TypeError, KeyError) as error:
         raise TrainedPartError(f"the header of '{path}' is damaged: {error!r}") from error
+
+
+@lru_cache(maxsize=512)  # systems look for their part in a folder several times a session
+def _read_header(path: str, modified: int, size: int) -> dict[str, Any] | None:
+    text = read_text(Path(path), HEADER, TrainedPartError)
+    return None if text is None else _parse(text, path)
 
 
 @lru_cache(maxsize=8)
