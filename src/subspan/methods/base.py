@@ -100,6 +100,7 @@ class Method(ABC):
     uses_bias: ClassVar[bool] = True  # a bias, where the head has one, is the last weight of each row
     moves_old_rows: ClassVar[bool] = True  # and so needs their references
     scores_apart: ClassVar[bool] = False  # a class's scores come from its own row, which later sessions leave alone
+    batch_on_cpu: ClassVar[int] = 64  # problems that it solves best at once: what stays in the caches of a core
     keeps_state: ClassVar[bool] = False  # beside its rows; the estimator has no room for it, the protocols have
 
     @property

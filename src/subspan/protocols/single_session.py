@@ -21,7 +21,6 @@ from .episodes import Episodes, draw_episodes
 from .inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
 from .results import EpisodeResult
 
-BATCH_ON_CPU = 64  # what stays in the caches of a core
 BATCH_ON_GPU = 2000  # of 5 ways x 5 shots x 5 copies and 69 classes: some GB
 
 
@@ -80,23 +79,27 @@ class SingleSession:
         ----------
         embeddings : of all classes (C0 + C1, e), base first, for methods that need them.
         episodes : replay these instead of drawing; they must be of these features.
-        batch : episodes solved at once; by default 64 on a CPU and 2000 on a GPU.
+        batch : episodes solved at once; by default 2000 on a GPU, and on a CPU what the method says.
         """
         check_inputs(features, method, False, embeddings)
         episodes = self.draw(features) if episodes is None else episodes
         episodes.check(features)
         stage = Stage(features, embeddings, use_bias=method.uses_bias, device=device, dtype=self.dtype)
-        pieces = batches(len(episodes), device, batch)
+        pieces = batches(len(episodes), batch or batch_size(method, device))
         return EpisodeResult.joined([stage.run(method, episodes.part(start, stop)) for start, stop in pieces])
 
 
-def batches(count: int, device: str | torch.device, batch: int | None = None) -> list[tuple[int, int]]:
+def batch_size(method: Method, device: str | torch.device) -> int:
+    """How many episodes a method solves at once."""
+    return method.batch_on_cpu if torch.device(device).type == "cpu" else BATCH_ON_GPU
+
+
+def batches(count: int, size: int) -> list[tuple[int, int]]:
     """Where each batch of episodes starts and stops.
 
-    >>> batches(5, "cpu", batch=2)
+    >>> batches(5, size=2)
     [(0, 2), (2, 4), (4, 5)]
     """
-    size = batch or (BATCH_ON_CPU if torch.device(device).type == "cpu" else BATCH_ON_GPU)
     return [(start, min(start + size, count)) for start in range(0, count, size)]
 
 

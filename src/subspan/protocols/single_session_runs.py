@@ -11,7 +11,7 @@ from .episodes import Episodes
 from .fan_out import Placement, Tick, fan_out, nothing, with_notes
 from .inputs import ProtocolError, check_inputs
 from .results import EpisodeResult
-from .single_session import SingleSession, Stage, batches
+from .single_session import SingleSession, Stage, batch_size, batches
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def run_cells(
     pieces = [
         _Piece(number, start, stop)
         for number, cell in enumerate(cells)
-        for start, stop in batches(len(drawn[cell.shots]), placement.device, batch)
+        for start, stop in batches(len(drawn[cell.shots]), batch or batch_size(cell.method, placement.device))
     ]
     waiting = {number: sum(piece.cell == number for piece in pieces) for number in range(len(cells))}
     found: dict[int, dict[int, EpisodeResult]] = {number: {} for number in range(len(cells))}

@@ -24,6 +24,7 @@ class SessionTrainedSystem(TrainedSystem):
     """A system whose sessions train its part further, or something beside it: that is its state."""
 
     keeps_state = True
+    batch_on_cpu = 16  # of networks; gradients of more are too large for malloc to keep, and every step asks for them
     of_the_part: ClassVar[tuple[str, ...]]  # options that the part depends on; all others are of the sessions
 
     def part_options(self) -> dict[str, Any]:
