@@ -11,10 +11,11 @@ from made_up_world import C0, D, make_world
 from quick_parts import quick_run, untrained, with_part, write_part
 from safetensors.torch import save_file
 
-from subspan.array_files import SUFFIXES
+from subspan.array_files import SUFFIXES, read_arrays
 from subspan.features import FeatureSet
 from subspan.methods import create_method
 from subspan.protocols.multi_session import MultiSession
+from subspan.systems import trained_part
 from subspan.systems.base import TrainedSystem
 from subspan.systems.trained_part import TrainedPart, TrainedPartError, find_part, signature_of
 from subspan.systems.training_features import TrainingFeatures
@@ -121,6 +122,28 @@ def test_the_part_for_these_rows_is_found_in_a_folder(tmp_path):
         assert find_part(tmp_path, "lwof", ROWS, {}, usual=usual).path == str(tmp_path / "one-shot.safetensors")
     with pytest.raises(TrainedPartError, match="has no trained part of system 'lwof', shots=7 for these features"):
         find_part(tmp_path, "lwof", ROWS, {"shots": 7})
+
+
+def test_of_a_folder_no_part_is_read_but_the_one_that_fits(tmp_path, monkeypatch):
+    signatures = [tuple(signature_of(make_rows(seed)).tolist()) for seed in range(2)]
+    for seed, signature in enumerate(signatures):
+        part(signature=signature).save(tmp_path / f"{seed}.npz")
+    read = []
+    monkeypatch.setattr(
+        trained_part, "read_arrays", lambda path, *more: read.append(path.name) or read_arrays(path, *more)
+    )
+    find_part(tmp_path, "lwof", make_rows(1), {})
+    assert read == ["1.npz"]
+    part(signature=signatures[1], about={"steps": 12345}).save(tmp_path / "0.npz")  # in place of that for other rows
+    with pytest.raises(TrainedPartError, match=r"several trained parts in .* fit, '0.npz' and '1.npz'"):
+        find_part(tmp_path, "lwof", make_rows(1), {})
+
+
+def test_a_link_to_nothing_in_a_folder_is_told_in_a_sentence(tmp_path):
+    part().save(tmp_path / "part.npz")
+    (tmp_path / "gone.npz").symlink_to("nowhere.npz")
+    with pytest.raises(TrainedPartError, match=r"there is no trained part '.*gone.npz'"):
+        find_part(tmp_path, "lwof", ROWS, {})
 
 
 def test_a_changed_file_is_read_again(tmp_path):

@@ -61,12 +61,7 @@ class TrainedPart:
     @classmethod
     def load(cls, path: str | Path) -> "TrainedPart":
         """Read what :meth:`save` wrote; a file that has not changed is read once."""
-        path = Path(path)
-        try:
-            facts = path.stat()
-        except OSError:
-            raise TrainedPartError(f"there is no trained part '{path}'") from None
-        return _read(str(path), facts.st_mtime_ns, facts.st_size)
+        return _read(str(path), *_last_change(Path(path)))
 
     def belongs_to(self, rows: Tensor) -> bool:
         """Whether these are the base rows (C0, d), or (C0, d + 1) with a bias, it was trained for."""
@@ -124,8 +119,7 @@ def find_part(
         return part
     found = []
     for path in sorted(filter(has_suffix, place.iterdir())):
-        facts = path.stat()
-        header = _read_header(str(path), facts.st_mtime_ns, facts.st_size)
+        header = _read_header(str(path), *_last_change(path))
         if header is None or header["system"] != system:
             continue
         if any(header["options"].get(name) != value for name, value in options.items()):
@@ -153,6 +147,15 @@ def _parse(text: str, path: str | Path) -> dict[str, Any]:
         return {key: header[key] for key in ("system", "options", "width", "signature", "source", "about")}
     except (json.JSONDecodeError, TypeError, KeyError) as error:
         raise TrainedPartError(f"the header of '{path}' is damaged: {error!r}") from error
+
+
+def _last_change(path: Path) -> tuple[int, int]:
+    """When a file was last changed, in ns, and its size: by these it is known to be the one that was read."""
+    try:
+        facts = path.stat()
+    except OSError:
+        raise TrainedPartError(f"there is no trained part '{path}'") from None
+    return facts.st_mtime_ns, facts.st_size
 
 
 @lru_cache(maxsize=512)  # systems look for their part in a folder several times a session
