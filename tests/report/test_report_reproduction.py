@@ -308,14 +308,15 @@ def test_each_recipe_has_a_section_of_its_own(results):
     tables = random_split_tables(results, [1, 2], published())
     text = to_document(single_session_section("strong"), tables[:1], [], {})
     text = to_document(single_session_section("paper"), tables[:1], [], {}, earlier=text)
-    for recipe in ("strong", "paper", "strong-2"):
+    for recipe in ("strong", "paper", "strong 2"):
         text = to_document(multi_session_section(recipe), tables, [], {"recipe": recipe}, earlier=text)
-    order = ["# Multi-session\n", "# Multi-session, recipe strong\n", "# Multi-session, recipe strong-2\n"]
+    order = ["# Multi-session\n", "# Multi-session, recipe strong\n", "# Multi-session, recipe strong 2\n"]
     order += ["# Single session\n", "# Single session, recipe strong\n"]
     places = [text.index(heading) for heading in (*order, KEPT)]
     assert places == sorted(places)
     for protocol in ("multi-session", "single-session"):
         assert f"made by `subspan reproduce {protocol} --recipe strong --markdown FILE`" in text
+    assert "made by `subspan reproduce multi-session --recipe 'strong 2' --markdown FILE`" in text
     anew = to_document(multi_session_section("strong"), tables, [], {"recipe": "strong, anew"}, earlier=text)
     assert anew == text.replace("- recipe: strong\n", "- recipe: strong, anew\n")
 

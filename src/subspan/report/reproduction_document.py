@@ -1,6 +1,7 @@
 """``REPRODUCIBILITY.md``: one section per protocol with its tables, its command and what is missing."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,7 @@ def _section_of(recipe: str, command: str, heading: str, what: str) -> Section:
         f"{command}-{recipe}",
         f"{heading}, recipe {recipe}",
         f"{origin} of recipe '{recipe}' produced.",
-        f"{command} --recipe {recipe}",
+        f"{command} --recipe {shlex.quote(recipe)}",
     )
 
 
@@ -92,5 +93,5 @@ def to_document(
 def _parts(text: str) -> tuple[dict[str, str], str]:
     """The sections of a document by name, each with its marker, and what was written by hand."""
     by_commands, _, by_hand = text.partition(KEPT)
-    pieces = re.split(r"(?m)^(?=<!-- section \S+:)", by_commands)[1:]
-    return {piece.split(maxsplit=3)[2].rstrip(":"): piece.strip() for piece in pieces}, by_hand.strip()
+    _, *pieces = re.split(r"(?m)^(?=<!-- section (.+?): made by )", by_commands)  # name, section, name, section, ...
+    return {name: piece.strip() for name, piece in zip(pieces[::2], pieces[1::2], strict=True)}, by_hand.strip()
