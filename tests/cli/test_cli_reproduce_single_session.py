@@ -224,6 +224,18 @@ def test_what_a_recipe_lacks_is_said(reproduce, tmp_path):
     assert "settings for a cosine head" not in strong
 
 
+def test_settings_without_shots_have_those_of_the_protocol(reproduce, tmp_path):
+    path = write_half(tmp_path, "ravi")
+    dataclasses.replace(FeatureSet.load(path), base_covariance=None).save(path)
+    settings = (Setting("subspace"), Setting("prototype", chosen={"scale": 10.0}), Setting("calibrated"))
+    config = Config("single-session", settings).save(tmp_path / "c.json")
+    assert reproduce("--features", tmp_path, "--config", config, "--markdown", tmp_path / "R.md")[0] == 0
+    document = (tmp_path / "R.md").read_text()
+    assert "miniImageNet: calibrated, 5-shot: method 'calibrated' needs the array 'base_covariance'" in document
+    assert "| subspace | 5-shot |" in document
+    assert "prototype, 5-shot: run as prototype:scale=10" in document
+
+
 def test_ours_are_what_the_protocol_gives_and_bold_is_what_the_test_leaves(reproduce, tmp_path):
     features = FeatureSet.load(write_half(tmp_path, "ravi"))
     assert reproduce("--features", tmp_path, "--report", tmp_path / "out")[0] == 0

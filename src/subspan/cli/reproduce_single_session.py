@@ -131,7 +131,8 @@ def single_session(
     for half, path in found.items():
         loaded = load_half(path, half)
         settings = Config.load(config or half.config(recipe), NAME)
-        able, unable = _able(settings.settings, loaded)
+        complete = [dataclasses.replace(one, shots=one.shots or protocol.shots) for one in settings.settings]
+        able, unable = _able(complete, loaded)
         drawn = _episodes(protocol, loaded, able, episodes, episodes_out)
         shots = sorted({setting.shots or protocol.shots for setting in able})
         place_of_parts = parts or folder.parent / PARTS
