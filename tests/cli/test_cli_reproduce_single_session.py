@@ -10,6 +10,7 @@ import pytest
 from made_up_features import BASE_COUNT, made_up_arrays
 
 from subspan.cli import reproduce_single_session
+from subspan.cli.reproduce_systems import stored_episodes
 from subspan.features import FeatureSet
 from subspan.methods import create_method, regularizer
 from subspan.metrics import paired_tests
@@ -179,6 +180,17 @@ def test_each_recipe_has_its_own_section_settings_parts_and_stored_results(repro
     setting = next(one for one in strong_settings() if (one.method, one.shots) == ("calibrated", 5))
     made = PROTOCOL.run(of["strong"], setting.create())
     assert float(strong[setting.name, "ours"]["accuracy_5_shot"]) == pytest.approx(made.joint.mean())
+
+
+@pytest.mark.parametrize("about", [{}, {"base_session": None}, {"base_session": "paper"}])
+def test_a_stored_result_that_does_not_tell_its_recipe_stands_in_no_table(tmp_path, about):
+    features = FeatureSet.load(write_half(tmp_path, "ravi"))
+    episodes = PROTOCOL.draw(features)
+    kept = PROTOCOL.run(features, create_method("ncm"), episodes=episodes)
+    StoredResult("xtarnet", "C", kept, "ravi", "digest", episodes.items, about).save(tmp_path / "x.json")
+    found, left_out = stored_episodes(["xtarnet"], tmp_path, episodes, [5], "paper")
+    assert found == []
+    assert left_out == ["System xtarnet, 5-shot: no stored result on these episodes with recipe 'paper'."]
 
 
 def strong_settings():

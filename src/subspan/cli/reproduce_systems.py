@@ -126,12 +126,7 @@ def stored_episodes(
     wanted = [name for name in names if moves_the_network(name)]
     for name, number in ((name, number) for name in wanted for number in shots):
         kept = stored_results(parts, episodes.first_shots(number).protocol)
-        fitting = [
-            one
-            for one in kept
-            if (one.system, one.items) == (name, episodes.items)
-            and one.about.get("base_session", {}).get("recipe") == recipe
-        ]
+        fitting = [one for one in kept if (one.system, one.items, one.recipe) == (name, episodes.items, recipe)]
         runs = [
             EpisodeRun(Setting(name, _model(name), number), one.result, TrainingCost.of_stored([one]), stored=True)
             for one in fitting
@@ -217,8 +212,8 @@ def stored_runs(
     wanted = [name for name in names if moves_the_network(name)]
     found: dict[tuple[str, bool], dict[str, StoredResult]] = {}
     for stored in stored_results(parts, protocol.digest) if wanted else []:
-        split, base = stored.split.replace(":", "-"), stored.about.get("base_session", {})
-        if stored.system in wanted and split in splits and base.get("recipe") == recipe:
+        split = stored.split.replace(":", "-")
+        if stored.system in wanted and split in splits and stored.recipe == recipe:
             assert isinstance(stored.result, MethodResult)
             found.setdefault((stored.system, stored.result.memory), {})[split] = stored
     runs = []

@@ -55,6 +55,12 @@ class StoredResult:
         """
         return float(self.about.get("seconds_before_sessions", self.about.get("seconds", 0.0))) / 60
 
+    @property
+    def recipe(self) -> str | None:
+        """Of the base session that it started from; None where the file does not say."""
+        base = self.about.get("base_session")
+        return base.get("recipe") if isinstance(base, Mapping) else None
+
     def save(self, path: str | Path) -> Path:
         """Write it as JSON, in one step."""
         path = Path(path)
