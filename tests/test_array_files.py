@@ -79,12 +79,20 @@ def test_npz_is_never_larger_than_with_deflate_and_smaller_where_columns_are_ali
         assert ours <= most * deflate, array.dtype
 
 
-def test_large_floats_keep_to_deflate_which_is_ten_times_as_fast(tmp_path):
+def test_large_floats_keep_to_deflate_which_is_ten_times_as_fast(tmp_path, monkeypatch):
+    written = []
+    write = np.lib.format.write_array
+    monkeypatch.setattr(
+        np.lib.format,
+        "write_array",
+        lambda file, array, **more: written.append(array.dtype) or write(file, array, **more),
+    )
     arrays = {"floats": np.zeros(LARGE // 4 + 1, np.float32), "levels": np.zeros(LARGE + 1, np.int8)}
     write_arrays(tmp_path / "large.npz", arrays, "about", "")
     with zipfile.ZipFile(tmp_path / "large.npz") as file:
         assert file.getinfo("floats.npy").compress_type == zipfile.ZIP_DEFLATED
         assert file.getinfo("levels.npy").compress_type == zipfile.ZIP_LZMA
+    assert written.count(np.float32) == 1, "with one way nothing is tried before"
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])

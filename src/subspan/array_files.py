@@ -44,7 +44,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], key: str, text: str) -
             try:
                 with ZipFile(file, "w") as archive:
                     for name, array in {**whole, key: np.asarray(text)}.items():
-                        _add(archive, name, array, min(_ways(array), key=lambda way: _stored_size(array, way)))
+                        _add(archive, name, array, _smallest_way(array))
             except RuntimeError as cause:  # zipfile in a Python without lzma
                 raise OSError(f"'{path}' cannot be written: {cause}") from cause
         else:
@@ -91,6 +91,12 @@ def _ways(array: Array) -> list[Way]:
         if not array.flags.f_contiguous:
             ways.append(("F", ZIP_LZMA))
     return ways
+
+
+def _smallest_way(array: Array) -> Way:
+    """Of its ways the one that takes least, found by trying; where there is but one, nothing is tried."""
+    ways = _ways(array)
+    return ways[0] if len(ways) == 1 else min(ways, key=lambda way: _stored_size(array, way))
 
 
 def _stored_size(array: Array, way: Way) -> int:
