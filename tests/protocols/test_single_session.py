@@ -11,6 +11,7 @@ from small_features import C0, C1, D, make_features
 
 from subspan.features import FeatureSet
 from subspan.methods import create_method
+from subspan.methods.imprint import Imprint
 from subspan.metrics import interval_half_width
 from subspan.protocols.episodes import Episodes, digest_of_items
 from subspan.protocols.fan_out import Placement
@@ -180,6 +181,20 @@ def test_episodes_of_other_images_are_refused(tmp_path):
         Episodes.load(tmp_path / "broken.safetensors")
     same_images = make_features(seed=8)  # of another network
     assert len(SMALL.run(same_images, create_method("imprint"), episodes=episodes).base) == 7
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+def test_on_a_cpu_a_method_is_given_as_many_episodes_at_once_as_it_says(monkeypatch, batch):
+    given = []
+    learn = Imprint.learn
+    monkeypatch.setattr(Imprint, "batch_on_cpu", 3)
+    monkeypatch.setattr(
+        Imprint, "learn", lambda self, base, *task: given.append(len(task[0].rows)) or learn(self, base, *task)
+    )
+    features, method = make_features(), create_method("imprint")
+    SMALL.run(features, method, batch=batch)
+    run_cells(SMALL, features, [Cell(method, 2)], Placement(workers=1), batch=batch)
+    assert given == 2 * ([3, 3, 1] if batch is None else [4, 3])
 
 
 def test_batches_and_processes_change_nothing():
