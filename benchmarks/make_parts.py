@@ -10,8 +10,9 @@ steps are what a laptop can give.
 
 A file of the single-session protocol (RECIPE-ravi, RECIPE-tiered) gets a part for each number of shots where a system
 has that option, SYSTEM-FILE-1-shot.npz and SYSTEM-FILE-5-shot.npz. Small parts come first: the last three systems have
-0.65 to 0.77 MB each. `lwof` has `--signal 1` there, chosen on the development classes of paper-ravi-development.
-The five small parts take six minutes of one core, all nine about thirteen.
+0.65 to 0.77 MB each for 640 features, 0.2 to 0.42 MB for 320. `lwof` has `--signal 1` there, chosen on the
+development classes of paper-ravi-development. The five small parts take six minutes of one core, all nine about
+thirteen.
 """
 
 import argparse
