@@ -10,7 +10,7 @@ import pytest
 from made_up_features import BASE_COUNT, made_up_arrays
 
 from subspan.cli import reproduce_single_session
-from subspan.cli.reproduce_systems import stored_episodes
+from subspan.cli.reproduce_systems import episode_settings, stored_episodes
 from subspan.features import FeatureSet
 from subspan.methods import create_method, regularizer
 from subspan.metrics import paired_tests
@@ -180,6 +180,16 @@ def test_each_recipe_has_its_own_section_settings_parts_and_stored_results(repro
     setting = next(one for one in strong_settings() if (one.method, one.shots) == ("calibrated", 5))
     made = PROTOCOL.run(of["strong"], setting.create())
     assert float(strong[setting.name, "ours"]["accuracy_5_shot"]) == pytest.approx(made.joint.mean())
+
+
+@pytest.mark.parametrize(("shots", "other"), [(1, 5), (5, 1)])
+def test_a_part_for_one_number_of_shots_stands_in_for_no_other(tmp_path, shots, other):
+    features, parts = FeatureSet.load(write_half(tmp_path, "ravi")), tmp_path / "parts"
+    write_lwof(features, shots, parts / "lwof.npz")
+    settings, left_out = episode_settings(["lwof", "ncm"], features, parts, [1, 5])
+    assert {(one.method, one.shots) for one in settings} == {("lwof", shots), ("ncm", 1), ("ncm", 5)}
+    (sentence,) = left_out
+    assert sentence.startswith(f"System lwof, {other}-shot: ")
 
 
 @pytest.mark.parametrize("about", [{}, {"base_session": None}, {"base_session": "paper"}])

@@ -106,7 +106,7 @@ def episode_settings(
         for number in shots:
             system = create_system(name, parts, shots=number)
             wanted = kind if "embeddings" in system.needs else None
-            reason = lacking(system, (features, find_embeddings(features, wanted) if wanted else None))
+            reason = lacking(system, (features, find_embeddings(features, wanted) if wanted else None), number)
             if reason:
                 left_out.append(f"System {name}, {number}-shot: {reason}.")
                 continue
@@ -192,16 +192,21 @@ def part_of(method: Method, features: FeatureSet) -> TrainedPart | None:
         return method.part(BaseSession(rows))
 
 
-def lacking(system: System, split: Split) -> str:
-    """What keeps a system from running on a feature file, as a phrase; empty if nothing does."""
+def lacking(system: System, split: Split, shots: int | None = None) -> str:
+    """What keeps a system from running on a feature file, as a phrase; empty if nothing does.
+
+    With ``shots`` a part that was trained for another number of them does not count.
+    """
     features, embeddings = split
     absent = missing_for(features, system, system.uses_memory, embeddings)
     if absent:
         return absent
     try:
-        part_of(system, features)
+        part = part_of(system, features)
     except TrainedPartError as error:
         return str(error).replace(str(Path.cwd()) + os.sep, "")  # documents hold no path of this machine
+    if part is not None and shots is not None and (of_part := part.options.get("shots", shots)) != shots:
+        return f"its part for these features, '{Path(part.path).name}', is for {of_part}-shot"
     return ""
 
 
