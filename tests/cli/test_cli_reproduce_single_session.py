@@ -387,3 +387,12 @@ def test_a_config_of_another_protocol_is_refused(reproduce, tmp_path):
     status, _, error = reproduce("--features", tmp_path, "--config", path)
     assert status == 2
     assert "holds settings for the multi-session protocol, not for single-session" in error
+
+
+def test_a_config_without_settings_is_refused(reproduce, tmp_path):
+    write_half(tmp_path, "ravi")
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"protocol": "single-session", "settings": []}))
+    status, _, error = reproduce("--features", tmp_path, "--config", path)
+    assert status == 2
+    assert "is no config of method settings (it has no settings)" in error

@@ -1,6 +1,7 @@
 """Trained parts in files: what is written is found again, and what does not fit is refused in a sentence."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 
@@ -11,13 +12,13 @@ from made_up_world import C0, D, make_world
 from quick_parts import quick_run, untrained, with_part, write_part
 from safetensors.torch import save_file
 
-from subspan.array_files import SUFFIXES, read_arrays
+from subspan.array_files import SUFFIXES, read_arrays, write_arrays
 from subspan.features import FeatureSet
 from subspan.methods import create_method
 from subspan.protocols.multi_session import MultiSession
 from subspan.systems import trained_part
 from subspan.systems.base import TrainedSystem
-from subspan.systems.trained_part import TrainedPart, TrainedPartError, find_part, signature_of
+from subspan.systems.trained_part import HEADER, TrainedPart, TrainedPartError, find_part, signature_of
 from subspan.systems.training_features import TrainingFeatures
 
 WORLD = make_world()
@@ -107,6 +108,27 @@ def test_what_does_not_fit_is_refused(tmp_path):
     with pytest.raises(TrainedPartError, match="'scale' holds NaN"):
         part(tensors={"scale": torch.tensor(torch.nan)}).save(tmp_path / "nan.safetensors")
     assert not (tmp_path / "nan.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"signature": None}, {"signature": "abc"}, {"width": "wide"}, {"format": "new"}, {"options": 3}]
+)
+def test_a_header_of_other_kinds_is_damaged(tmp_path, wrong):
+    path = part().save(tmp_path / "part.safetensors")
+    arrays, text = read_arrays(path, HEADER, TrainedPartError)
+    assert text is not None
+    write_arrays(path, arrays, HEADER, json.dumps({**json.loads(text), **wrong}))
+    for place in (path, tmp_path):
+        with pytest.raises(TrainedPartError, match=r"the header of .* is damaged"):
+            find_part(place, "lwof", ROWS, {})
+
+
+def test_a_newer_format_is_named(tmp_path):
+    path = part().save(tmp_path / "part.safetensors")
+    arrays, _ = read_arrays(path, HEADER, TrainedPartError)
+    write_arrays(path, arrays, HEADER, json.dumps({"format": 99}))
+    with pytest.raises(TrainedPartError, match="has format 99; this version of Subspan reads"):
+        find_part(path, "lwof", ROWS, {})
 
 
 def test_the_part_for_these_rows_is_found_in_a_folder(tmp_path):

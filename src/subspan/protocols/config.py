@@ -59,6 +59,8 @@ class Config:
                 text = path.read_text("utf-8")
             record = json.loads(text)
             settings = tuple(Setting(**setting) for setting in record["settings"])
+            if not settings:
+                raise ValueError("it has no settings")
             config = cls(str(record["protocol"]), settings, dict(record.get("about", {})))
             for setting in settings:
                 setting.create()

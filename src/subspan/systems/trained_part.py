@@ -144,8 +144,17 @@ def _parse(text: str, path: str | Path) -> dict[str, Any]:
         header = json.loads(text)
         if int(header["format"]) > FORMAT:
             raise TrainedPartError(f"'{path}' has format {header['format']}; this version of Subspan reads {FORMAT}")
-        return {key: header[key] for key in ("system", "options", "width", "signature", "source", "about")}
-    except (json.JSONDecodeError, TypeError, KeyError) as error:
+        return {
+            "system": str(header["system"]),
+            "options": dict(header["options"]),
+            "width": int(header["width"]),
+            "signature": tuple(map(float, header["signature"])),
+            "source": str(header["source"]),
+            "about": dict(header["about"]),
+        }
+    except TrainedPartError:
+        raise
+    except (ValueError, TypeError, KeyError) as error:
         raise TrainedPartError(f"the header of '{path}' is damaged: {error!r}") from error
 
 
