@@ -10,9 +10,9 @@ steps are what a laptop can give.
 
 A file of the single-session protocol (RECIPE-ravi, RECIPE-tiered) gets a part for each number of shots where a system
 has that option, SYSTEM-FILE-1-shot.npz and SYSTEM-FILE-5-shot.npz. Small parts come first: the last three systems have
-0.65 to 0.77 MB each for 640 features, 0.2 to 0.42 MB for 320. `lwof` has `--signal 1` there, chosen on the
-development classes of paper-ravi-development. The five small parts take six minutes of one core, all nine about
-thirteen.
+0.65 to 0.77 MB each for 640 features, 0.2 to 0.42 MB for 320. `lwof` has `--signal 1` there, and on features of
+`strong` so has `attractor`, chosen on development classes (docs/systems.md). The five small parts take six minutes of
+one core, all nine about thirteen.
 """
 
 import argparse
@@ -39,13 +39,23 @@ OPTIONS = {  # system: how it is named to `subspan train`, and what else it is t
     "semantic-distill": ("semantic-distill", ["--embeddings", "glove300"]),
     "cec": ("cec:queries=3", ["--steps", "300"]),
 }
-IN_ONE_SESSION = {"lwof": ["--signal", "1"]}  # where files of one session ask for something else
+IN_ONE_SESSION = {  # recipe: where its files of one session ask for something else
+    "paper": {"lwof": ["--signal", "1"]},
+    "strong": {"lwof": ["--signal", "1"], "attractor": ["--signal", "1"]},
+}
 SINGLE_SESSION = {half.split for half in HALVES}
 
 
 def is_of_one_session(file: Path) -> bool:
     """Whether the name of a feature file says that it is of the single-session protocol."""
     return file.stem.rpartition("-")[2] in SINGLE_SESSION
+
+
+def options_of(file: Path, system: str) -> list[str]:
+    """What `subspan train` is told for a system beside its name; of an option given twice the last counts."""
+    recipe = file.stem.partition("-")[0]
+    own = IN_ONE_SESSION.get(recipe, {}).get(system, []) if is_of_one_session(file) else []
+    return [*OPTIONS[system][1], *own]
 
 
 def parts_of(file: Path, system: str) -> dict[str, str]:
@@ -76,10 +86,10 @@ def main() -> None:
             if part.exists():
                 print(f"{part} is there", flush=True)
                 continue
-            more = [*OPTIONS[system][1], *(IN_ONE_SESSION.get(system, []) if is_of_one_session(file) else [])]
             began = time.perf_counter()
-            command = [sys.executable, "-m", "subspan.cli", "train", "--system", name, str(file), *more]
-            status = subprocess.run([*command, "--out", str(part)], env=environment).returncode
+            command = [sys.executable, "-m", "subspan.cli", "train", "--system", name, str(file)]
+            command += [*options_of(file, system), "--out", str(part)]
+            status = subprocess.run(command, env=environment).returncode
             if status != 0:  # the command has said why
                 sys.exit(status)
             TrainedPart.load(part).save(part, precision="int8")  # half the size
