@@ -15,7 +15,7 @@ from subspan.cli import app
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, load_all
-from subspan.cli.stages import session_progress
+from subspan.cli.stages import SessionProgress
 from subspan.features import FeatureSet
 from subspan.files import replacing
 from subspan.methods import Method, create_method, list_methods, spec_of
@@ -111,7 +111,7 @@ def bench(
     began = time.perf_counter()
     sessions = -(-splits[0][0].novel_count // setup.ways)
     console = Console(stderr=True)
-    with session_progress(console) as bar:
+    with SessionProgress(console) as bar:
         task = bar.add_task("sessions", total=len(jobs) * sessions)
         results = run_jobs(
             splits,

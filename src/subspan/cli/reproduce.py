@@ -26,7 +26,7 @@ from subspan.cli.reproduce_systems import (
     chosen_systems,
     multi_session_part,
 )
-from subspan.cli.stages import session_progress
+from subspan.cli.stages import SessionProgress
 from subspan.features import FeatureFileError, FeatureSet
 from subspan.methods import Method, spec_of
 from subspan.protocols.config import Config
@@ -299,7 +299,7 @@ def _run_all(
                 able.setdefault(method, []).append(number)
         jobs += [(name, Job(FIXED, method, memory, tuple(numbers))) for method, numbers in able.items()]
     total = len(jobs) * -(-NOVEL_CLASSES // RANDOM.ways)
-    with session_progress(console) as bar:
+    with SessionProgress(console) as bar:
         task = bar.add_task("sessions", total=total)
         results = run_jobs(pairs, [job for _, job in jobs], place, on_session=lambda: bar.advance(task))
         bar.update(task, completed=total)

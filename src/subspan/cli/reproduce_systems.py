@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from subspan.cli.inputs import find_embeddings, usual_embeddings
-from subspan.cli.stages import session_progress
+from subspan.cli.stages import SessionProgress
 from subspan.features import FeatureSet
 from subspan.methods import BaseSession, Method
 from subspan.methods.registry import create_method, method_class, method_options
@@ -70,7 +70,7 @@ def multi_session_part(
     made = SystemsPart()
     for recipe, protocol, splits, methods in runs:
         found = [SystemRun(one.method, one, "") for one in methods if one.method in BESIDE and not one.memory]
-        with session_progress(console) as bar:
+        with SessionProgress(console) as bar:
             task = bar.add_task("sessions of systems", total=None)
             ran, left_out = run_systems(names, protocol, splits, parts, place, lambda t=task: bar.advance(t))
             kept, absent = stored_runs(names, protocol, list(splits), parts, recipe)

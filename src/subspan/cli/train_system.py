@@ -17,7 +17,7 @@ from subspan.array_files import check_suffix
 from subspan.cli.facts import version
 from subspan.cli.flags import Values
 from subspan.cli.inputs import find_embeddings
-from subspan.cli.stages import session_progress
+from subspan.cli.stages import SessionProgress
 from subspan.features import FeatureSet
 from subspan.methods import create_method, list_methods
 from subspan.methods.registry import method_class
@@ -100,7 +100,7 @@ def train_system(
 @contextlib.contextmanager
 def shown_training() -> Iterator[Tell]:
     """A bar for every stage, with the loss."""
-    with session_progress(Console(stderr=True)) as bar:
+    with SessionProgress(Console(stderr=True)) as bar:
         tasks: dict[str, TaskID] = {}
 
         def tell(stage: str, done: int, total: int, loss: float) -> None:
