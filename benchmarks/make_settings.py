@@ -140,7 +140,7 @@ def with_calibrated(packaged: Config, features: Path, folder: Path) -> Config:
         first = {key: packaged.about[key] for key in ABOUT_SWEEP if key in packaged.about}
         if "paper-ravi-development.safetensors" in first.get("command", ""):
             first["features"] = f"an earlier version of the file: {LARGER}"
-        sweeps[f"all but {name}"] = first
+        sweeps |= {f"all but {name}": first} if first else {}
     sweeps[name] = {key: swept.about[key] for key in ABOUT_SWEEP}
     about = {key: value for key, value in packaged.about.items() if key not in ABOUT_SWEEP}
     return Config(packaged.protocol, tuple(made), {**about, "sweeps": sweeps})
