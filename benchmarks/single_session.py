@@ -15,8 +15,9 @@ earlier one), so 6.9 hours for 2000 episodes of 1000 steps:
     semantic      373     0.26        0.129     4,049      96,297
 
 The same with PyTorch's operations (`engine="batched"`): 1.21, 1.49 and 0.75 s (1,712, 2,368 and 1,553 times the naive
-loop; 22,534, 18,326 and 36,403 times the authors'); the whole half then takes 7.0 s. Of subspace's 0.41 s the solver
-takes 0.17; since then start rows are drawn, and the span of base rows is found, once for all cells.
+loop; 22,534, 18,326 and 36,403 times the authors'); the whole half, 14 cells without `calibrated`,
+then takes 7.0 s. Of subspace's 0.41 s the solver takes 0.17; since then start rows are drawn, and the span of base rows
+is found, once for all cells.
 
 On 2 CPU cores, torch 2.13.0, features of Ravi's 16 development classes (`--features FILE --repeats 1 --naive 3`):
 

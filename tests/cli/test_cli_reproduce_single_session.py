@@ -29,6 +29,7 @@ PROTOCOL = SingleSession(ways=3, base_queries=6, novel_queries=6, count=30)
 HALVES = tuple(
     dataclasses.replace(half, base_count=BASE_COUNT, novel_count=NOVEL) for half in reproduce_single_session.HALVES
 )
+OURS = "Calibrated prototypes"  # beside the methods of the paper
 LEARNED = ("Fine-tuning", "Subspace", "Linear mapping", "Semantic subspace (description)", "Semantic subspace (label)")
 
 
@@ -92,8 +93,8 @@ def test_both_halves_in_every_form(reproduce, tmp_path):
     assert mini["Linear mapping", "published"]["accuracy_5_shot_ci95"] == "0.31"
     assert tiered["XtarNet", "quoted"]["delta_1_shot"] == "-1.85"
     assert tiered["Prototypes", "ours"]["accuracy_1_shot"] != mini["Prototypes", "ours"]["accuracy_1_shot"]
-    for table in (mini, tiered):
-        assert {name for name, row in table if row == "ours"} == {*LEARNED, "Imprinting", "Prototypes", "teen"}
+    for table, added in ((mini, {OURS}), (tiered, set())):
+        assert {name for name, row in table if row == "ours"} == {*LEARNED, "Imprinting", "Prototypes", "teen"} | added
         for name in LEARNED:
             ours = {key: float(value) for key, value in table[name, "ours"].items() if key.endswith("5_shot") and value}
             assert ours["accuracy_5_shot"] == pytest.approx((ours["base_5_shot"] + ours["novel_5_shot"]) / 2)
@@ -175,11 +176,11 @@ def test_each_recipe_has_its_own_section_settings_parts_and_stored_results(repro
     costs = {recipe: rows_of(tmp_path / recipe / "single-session-mini-costs.csv")["LwoF", "ours"] for recipe in of}
     minutes = {recipe: [costs[recipe][f"training_minutes_{shots}_shot"] for shots in (1, 5)] for recipe in of}
     assert minutes == {"paper": ["", "1.0"], "strong": ["3.0", "2.0"]}, "each recipe has its own parts"
-    extra = {name for name, row in strong if row == "ours"} - {name for name, row in paper if row == "ours"}
-    assert extra == {"Calibrated prototypes"}
-    setting = next(one for one in strong_settings() if (one.method, one.shots) == ("calibrated", 5))
-    made = PROTOCOL.run(of["strong"], setting.create())
-    assert float(strong[setting.name, "ours"]["accuracy_5_shot"]) == pytest.approx(made.joint.mean())
+    assert {name for name, row in strong if row == "ours"} == {name for name, row in paper if row == "ours"}
+    for recipe, table, settings in (("paper", paper, paper_settings()), ("strong", strong, strong_settings())):
+        setting = next(one for one in settings if (one.method, one.shots) == ("calibrated", 5))
+        made = PROTOCOL.run(of[recipe], setting.create())
+        assert float(table[OURS, "ours"]["accuracy_5_shot"]) == pytest.approx(made.joint.mean())
 
 
 @pytest.mark.parametrize(("shots", "other"), [(1, 5), (5, 1)])
@@ -203,16 +204,18 @@ def test_a_stored_result_that_does_not_tell_its_recipe_stands_in_no_table(tmp_pa
     assert left_out == ["System xtarnet, 5-shot: no stored result on these episodes with recipe 'paper'."]
 
 
+def paper_settings():
+    return Config.load("single-session-mini", "single-session").settings
+
+
 def strong_settings():
     return Config.load("single-session-mini-strong", "single-session").settings
 
 
 def test_settings_for_a_cosine_head_are_all_chosen_and_say_so(reproduce, tmp_path):
     settings = strong_settings()
-    of_paper = Config.load("single-session-mini", "single-session").settings
-    known = {(one.name, one.method, one.shots, one.embeddings) for one in of_paper}
-    added = {("Calibrated prototypes", "calibrated", shots, None) for shots in (1, 5)}
-    assert {(one.name, one.method, one.shots, one.embeddings) for one in settings} == known | added
+    known = {(one.name, one.method, one.shots, one.embeddings) for one in paper_settings()}
+    assert {(one.name, one.method, one.shots, one.embeddings) for one in settings} == known
     assert not any(one.given for one in settings)
     write_half(tmp_path, "ravi", recipe="strong")
     assert reproduce("--features", tmp_path, "--recipe", "strong", "--report", tmp_path / "out")[0] == 0
@@ -239,9 +242,9 @@ def test_what_a_recipe_lacks_is_said(reproduce, tmp_path):
         assert status == 0, error
     mine, strong = (tmp_path / "R.md").read_text().split("<!-- section single-session-strong:")
     sentence = "Calibrated prototypes, 5-shot: method 'calibrated:"
-    assert sentence in strong
-    assert "needs the array 'base_covariance', which the feature file lacks." in strong
-    assert sentence not in mine
+    for section in (mine, strong):
+        assert sentence in section
+        assert "needs the array 'base_covariance', which the feature file lacks." in section
     assert "miniImageNet: settings for a cosine head; those for a linear one were taken." in mine
     assert "settings for a cosine head" not in strong
 
@@ -263,7 +266,7 @@ def test_ours_are_what_the_protocol_gives_and_bold_is_what_the_test_leaves(repro
     assert reproduce("--features", tmp_path, "--report", tmp_path / "out")[0] == 0
     table = rows_of(tmp_path / "out" / "single-session-mini.csv")
     results = {}
-    for setting in Config.load("single-session-mini", "single-session").settings:
+    for setting in paper_settings():
         if setting.shots == 1:
             vectors = features.embeddings.get(setting.embeddings or "")
             made = dataclasses.replace(PROTOCOL, shots=1).run(features, setting.create(), embeddings=vectors)
@@ -310,9 +313,10 @@ def test_stored_episodes_give_the_very_same_table(reproduce, tmp_path):
 
 
 def test_the_packaged_settings_are_those_of_the_paper():
-    mini = {(s.name, s.shots): s for s in Config.load("single-session-mini", "single-session").settings}
+    mini = {(s.name, s.shots): s for s in paper_settings()}
     tiered = {(s.name, s.shots): s for s in Config.load("single-session-tiered", "single-session").settings}
-    assert len(mini) == len(tiered) == 14
+    assert len(tiered) == 14
+    assert set(mini) == {*tiered, (OURS, 1), (OURS, 5)}
     assert mini["Fine-tuning", 1].given == {"learning_rate": 0.003, "weight_decay": 5e-3}
     assert mini["Subspace", 1].given == {"gamma": 0.005, "weight_decay": 5e-5}
     assert mini["Semantic subspace (label)", 1].given == {"gamma": 0.005, "weight_decay": 5e-4, "tau": 1.5}
@@ -326,6 +330,20 @@ def test_the_packaged_settings_are_those_of_the_paper():
     for setting in (*mini.values(), *tiered.values()):
         assert not set(setting.given) & set(setting.chosen)
         assert setting.create().name == setting.method
+
+
+def test_calibrated_has_no_value_of_the_paper_and_a_sweep_of_its_own():
+    config = Config.load("single-session-mini", "single-session")
+    ours = {one.shots: one for one in config.settings if one.method == "calibrated"}
+    assert {shots: (one.name, dict(one.given)) for shots, one in ours.items()} == {1: (OURS, {}), 5: (OURS, {})}
+    for one in ours.values():
+        assert set(one.chosen) == {"offset", "shrinkage", "pull"}
+        assert one.create().offset > create_method("calibrated").offset, "5 novel classes count as much as all others"
+    sweeps = config.about["sweeps"]
+    assert set(sweeps) == {OURS, f"all but {OURS}"}
+    for sweep in sweeps.values():
+        assert sweep["command"].startswith("subspan sweep benchmarks/features/paper-ravi-development.")
+    assert "--method calibrated --shots 1 --shots 5 " in sweeps[OURS]["command"]
 
 
 @pytest.mark.parametrize(
