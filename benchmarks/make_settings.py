@@ -97,7 +97,6 @@ COSINE_HEAD = (  # rates for 250 steps, four times those for 1000; one shot asks
     *CALIBRATED,
 )
 ABOUT_SWEEP = ("command", "version", "protocol", "trials")  # what a config says of the sweep that made it
-LARGER = "100 base test, 60 support and 100 test images a class, of which 16, 20 and 50 are kept"  # until 2026-11-16
 TRIED = ("learning_rate", "weight_decay", "gamma", "beta_base", "tau")
 
 
@@ -138,8 +137,6 @@ def with_calibrated(packaged: Config, features: Path, folder: Path) -> Config:
     sweeps = dict(packaged.about.get("sweeps", {}))
     if not sweeps:
         first = {key: packaged.about[key] for key in ABOUT_SWEEP if key in packaged.about}
-        if "paper-ravi-development.safetensors" in first.get("command", ""):
-            first["features"] = f"an earlier version of the file: {LARGER}"
         sweeps |= {f"all but {name}": first} if first else {}
     sweeps[name] = {key: swept.about[key] for key in ABOUT_SWEEP}
     about = {key: value for key, value in packaged.about.items() if key not in ABOUT_SWEEP}
