@@ -2,7 +2,9 @@
 
 import io
 
+import numpy as np
 import pytest
+from made_up_features import made_up_arrays
 from rich.console import Console
 
 from subspan.cli import stages
@@ -49,3 +51,16 @@ def test_a_line_says_how_long_it_will_take_still():
     for now in (60.0, 120.0, 180.0):  # noqa: B007 (the bar's clock reads it)
         bar.advance(task, 500)
     assert stages._line(bar.tasks[0]) == "episodes: 1,500 of 4,000, 0:03:00 so far, 0:05:00 left"
+
+
+def test_sessions_are_counted_to_their_end(subspan, monkeypatch, tmp_path):
+    monkeypatch.setattr(stages, "LINE_EVERY", 0.0)
+    np.savez(tmp_path / "split.npz", **made_up_arrays(0, 7, support_images=5))
+    flags = ("--ways", 3, "--shots", 2, "--workers", 1)
+    status, _, error = subspan("bench", tmp_path / "split.npz", "--method", "prototype", "--method", "subspace", *flags)
+    assert status == 0, error
+    counts = [line.split(",")[0] for line in error.splitlines() if line.startswith("sessions: ")]
+    # Two methods with and without memory, three sessions each (the last with one class alone).
+    assert counts[-1] == "sessions: 12 of 12"
+    assert all(count.endswith(" of 12") for count in counts)
+    assert len(counts) > 4

@@ -15,7 +15,7 @@ from subspan.cli import app
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, load_all
-from subspan.cli.stages import SessionProgress
+from subspan.cli.shown_runs import run_shown
 from subspan.features import FeatureSet
 from subspan.files import replacing
 from subspan.methods import Method, create_method, list_methods, spec_of
@@ -24,7 +24,7 @@ from subspan.protocols.config import Config
 from subspan.protocols.fan_out import Placement
 from subspan.protocols.inputs import ProtocolError, missing_for
 from subspan.protocols.multi_session import MultiSession
-from subspan.protocols.multi_session_runs import Job, run_jobs
+from subspan.protocols.multi_session_runs import Job
 from subspan.protocols.results import MethodResult
 from subspan.report.json_format import to_json
 from subspan.report.render import to_console
@@ -109,18 +109,8 @@ def bench(
     for sentence in dict.fromkeys(left_out):  # most are the same with memory and without
         typer.echo(sentence, err=True)
     began = time.perf_counter()
-    sessions = -(-splits[0][0].novel_count // setup.ways)
     console = Console(stderr=True)
-    with SessionProgress(console) as bar:
-        task = bar.add_task("sessions", total=len(jobs) * sessions)
-        results = run_jobs(
-            splits,
-            jobs,
-            place,
-            on_session=lambda: bar.advance(task),
-            keep_predictions=predictions is not None,
-        )
-        bar.update(task, completed=len(jobs) * sessions)
+    results = run_shown(splits, jobs, place, console, keep_predictions=predictions is not None)
     if predictions is not None:
         write_predictions(predictions, results)
     seconds = time.perf_counter() - began

@@ -26,14 +26,14 @@ from subspan.cli.reproduce_systems import (
     chosen_systems,
     multi_session_part,
 )
-from subspan.cli.stages import SessionProgress
+from subspan.cli.shown_runs import run_shown
 from subspan.features import FeatureFileError, FeatureSet
 from subspan.methods import Method, spec_of
 from subspan.protocols.config import Config
 from subspan.protocols.fan_out import Placement
 from subspan.protocols.inputs import missing_for
 from subspan.protocols.multi_session import FIXED, RANDOM
-from subspan.protocols.multi_session_runs import Job, Split, run_jobs
+from subspan.protocols.multi_session_runs import Job, Split
 from subspan.protocols.results import MethodResult
 from subspan.report.beyond import beyond_table
 from subspan.report.figures import ReportFigure, curve_figures, heatmap_figures, weight_space_figures
@@ -298,11 +298,7 @@ def _run_all(
             if name in METHODS or not missing_for(pairs[number][0], method, memory, pairs[number][1]):
                 able.setdefault(method, []).append(number)
         jobs += [(name, Job(FIXED, method, memory, tuple(numbers))) for method, numbers in able.items()]
-    total = len(jobs) * -(-NOVEL_CLASSES // RANDOM.ways)
-    with SessionProgress(console) as bar:
-        task = bar.add_task("sessions", total=total)
-        results = run_jobs(pairs, [job for _, job in jobs], place, on_session=lambda: bar.advance(task))
-        bar.update(task, completed=total)
+    results = run_shown(pairs, [job for _, job in jobs], place, console)
     on_random: list[MethodResult] = []
     on_fixed: dict[str, list[MethodResult]] = {name: [] for name in fixed}
     for (name, job), result in zip(jobs, results, strict=True):

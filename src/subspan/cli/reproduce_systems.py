@@ -12,16 +12,16 @@ import typer
 from rich.console import Console
 
 from subspan.cli.inputs import find_embeddings, usual_embeddings
-from subspan.cli.stages import SessionProgress
+from subspan.cli.shown_runs import run_shown
 from subspan.features import FeatureSet
 from subspan.methods import BaseSession, Method
 from subspan.methods.registry import create_method, method_class, method_options
 from subspan.protocols.config import Setting
 from subspan.protocols.episodes import Episodes
-from subspan.protocols.fan_out import Placement, Tick
+from subspan.protocols.fan_out import Placement
 from subspan.protocols.inputs import missing_for
 from subspan.protocols.multi_session import MultiSession
-from subspan.protocols.multi_session_runs import Job, Split, merge, run_jobs
+from subspan.protocols.multi_session_runs import Job, Split, merge
 from subspan.protocols.results import EpisodeResult, MethodResult
 from subspan.protocols.stored_results import StoredResult, stored_results
 from subspan.report.costs import TrainingCost
@@ -70,10 +70,8 @@ def multi_session_part(
     made = SystemsPart()
     for recipe, protocol, splits, methods in runs:
         found = [SystemRun(one.method, one, "") for one in methods if one.method in BESIDE and not one.memory]
-        with SessionProgress(console) as bar:
-            task = bar.add_task("sessions of systems", total=None)
-            ran, left_out = run_systems(names, protocol, splits, parts, place, lambda t=task: bar.advance(t))
-            kept, absent = stored_runs(names, protocol, list(splits), parts, recipe)
+        ran, left_out = run_systems(names, protocol, splits, parts, place, console)
+        kept, absent = stored_runs(names, protocol, list(splits), parts, recipe)
         fixed = protocol.draws == 0
         tables = [published().fixed_split] if fixed else []
         rows = [
@@ -241,7 +239,7 @@ def run_systems(
     splits: Mapping[str, Split],
     parts: Path,
     place: Placement,
-    on_session: Tick,
+    console: Console,
 ) -> tuple[list[SystemRun], list[str]]:
     """Every system on the splits (by name) that have what it needs, and a sentence for each that was left out."""
     pairs = list(splits.values())
@@ -257,7 +255,7 @@ def run_systems(
             if usable:
                 jobs.append(Job(protocol, system, memory, usable))
                 named.append(name)
-    results = run_jobs(pairs, jobs, place, on_session=on_session) if jobs else []
+    results = run_shown(pairs, jobs, place, console, "sessions of systems") if jobs else []
     runs = []
     for name, job, result in zip(named, jobs, results, strict=True):
         assert isinstance(job.method, System)
