@@ -29,6 +29,16 @@ def test_a_name_without_a_known_word_is_zero_and_named(words):
     np.testing.assert_array_equal(found, [[1, 0], [0, 0], [0, 0]])
 
 
+def test_of_many_names_without_a_vector_ten_are_named_and_the_rest_counted(words, tmp_path):
+    unknown = [f"thing{i}" for i in range(12)]
+    told = ", ".join(map(repr, unknown[:10]))
+    with pytest.warns(UnknownNameWarning, match=f"no word of {told} and 2 more has a vector"):
+        class_embeddings(words, ["wolf", *unknown])
+    np.savez(tmp_path / "classes.npz", vectors=np.zeros((11, 2)), names=np.array(unknown[:11]))
+    with pytest.warns(UnknownNameWarning, match=f"the embedding of {told} and 1 more in "):
+        class_embeddings(tmp_path / "classes.npz", unknown[:11])
+
+
 @pytest.mark.parametrize("key", ["names", "wnids"])
 def test_one_vector_for_each_class_in_the_order_asked_for(key, tmp_path):
     vectors = np.arange(6.0).reshape(3, 2)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+_NAMED = 10  # classes that a warning names; of further ones it says how many
+
 
 class EmbeddingError(ValueError):
     """Embeddings cannot be read or made, or do not cover the classes."""
@@ -19,8 +21,7 @@ def warn_of_unknown(names: Sequence[str], stacklevel: int = 3) -> None:
     """Say which names have the zero vector, if any: never silently."""
     if names:
         warnings.warn(
-            f"no word of {', '.join(map(repr, names))} has a vector; the embedding is zero, its target the mean of "
-            "all base rows",
+            f"no word of {_listed(names)} has a vector; the embedding is zero, its target the mean of all base rows",
             UnknownNameWarning,
             stacklevel=stacklevel,
         )
@@ -31,7 +32,12 @@ def warn_of_zero(names: Sequence[str], vectors: NDArray[np.floating], where: str
     zero = [name for name, vector in zip(names, vectors, strict=True) if not vector.any()]
     if zero:
         warnings.warn(
-            f"the embedding of {', '.join(map(repr, zero))} {where} is zero, its target the mean of all base rows",
+            f"the embedding of {_listed(zero)} {where} is zero, its target the mean of all base rows",
             UnknownNameWarning,
             stacklevel=stacklevel,
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(map(repr, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")
