@@ -53,6 +53,7 @@ class SessionProgress(Progress):
     """A bar that counts sessions and is gone when all are done; where output is no terminal, a line now and then."""
 
     def __init__(self, console: Console) -> None:
+        self._lines = not (console.is_terminal or console.is_jupyter)
         super().__init__(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -62,8 +63,8 @@ class SessionProgress(Progress):
             console=console,
             transient=True,
             speed_estimate_period=600,  # one step of a slow system may last longer than the usual 30 s
+            disable=self._lines,
         )
-        self._lines = not (console.is_terminal or console.is_jupyter)
         self._last_line = time.monotonic()
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
