@@ -1,11 +1,14 @@
-"""The fused update against torch's own optimiser and against the formula."""
+"""The fused update against torch's own optimiser and against the formula, Muon against a loop over single kernels."""
 
+from functools import partial
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from subspan.train.loss import mixed_cross_entropy
-from subspan.train.optimiser import Sgd
+from subspan.train.optimiser import Muon, Sgd, orthogonal
 
 
 def tiny() -> nn.Sequential:
@@ -47,6 +50,89 @@ def test_a_parameter_without_gradient_is_an_error() -> None:
     sgd = Sgd(tiny().named_parameters(), momentum=0.9, weight_decay=0.0, decay_on="all")
     with pytest.raises(RuntimeError, match=r"a parameter of shape \(4, 3, 1, 1\) got no gradient"):
         sgd.step(torch.tensor(0.1))
+
+
+def several_kernels(memory_format: torch.memory_format) -> nn.Sequential:
+    """Kernels of one shape twice, with more rows than columns and with fewer; a bias and a linear layer beside them."""
+    net = nn.Sequential(
+        *(nn.Conv2d(3, 8, 1, bias=False), nn.Conv2d(8, 5, 3), nn.Conv2d(5, 5, 3, bias=False)),
+        *(nn.Conv2d(5, 5, 3, bias=False), nn.Flatten(), nn.Linear(5, 3)),
+    ).double()
+    generator = torch.Generator().manual_seed(0)
+    for p in net.parameters():
+        nn.init.normal_(p, generator=generator)
+    return net.to(memory_format=memory_format)  # pyright: ignore[reportCallIssue]
+
+
+def one_by_one(value: np.ndarray, gradients: list[np.ndarray], share: float) -> np.ndarray:
+    """Muon's rule for one kernel in float64, written out from the paper's text."""
+    momentum = np.zeros_like(value)
+    length = np.sqrt((value**2).sum())
+    for gradient in gradients:
+        momentum = 0.95 * momentum + gradient
+        ahead = (gradient + 0.95 * momentum).reshape(len(value), -1)
+        left, singular, right = np.linalg.svd(ahead, full_matrices=False)
+        singular = singular / np.sqrt((singular**2).sum())
+        for _ in range(5):
+            singular = 3.4445 * singular - 4.7750 * singular**3 + 2.0315 * singular**5
+        turned = (left * singular) @ right
+        value = value - share * length / np.sqrt(min(turned.shape)) * turned.reshape(value.shape)
+        value = value * length / np.sqrt((value**2).sum())
+    return value
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=["plain", "last"])
+def test_muon_equals_a_loop_over_kernels_and_sgd_on_the_rest(memory_format: torch.memory_format) -> None:
+    net, other = several_kernels(memory_format), several_kernels(memory_format)
+    sgd = partial(Sgd, momentum=0.9, weight_decay=5e-4, decay_on="all")
+    muon = Muon(net.named_parameters(), sgd, kernel_factor=4.0)
+    rest = sgd([(name, p) for name, p in other.named_parameters() if p.ndim != 4])
+    gradients: dict[str, list[np.ndarray]] = {name: [] for name, _ in net.named_parameters()}
+    for step in range(4):
+        x = torch.randn(6, 3, 7, 7, generator=torch.Generator().manual_seed(step)).double()
+        muon.clear()
+        net(x).square().mean().backward()
+        for (name, p), mirrored in zip(net.named_parameters(), other.parameters(), strict=True):
+            assert p.grad is not None
+            gradients[name].append(p.grad.numpy().copy())
+            mirrored.grad = p.grad.clone()
+        muon.step(torch.tensor(0.03125))
+        rest.step(torch.tensor(0.03125))
+    start = dict(several_kernels(memory_format).named_parameters())
+    for (name, p), mirrored in zip(net.named_parameters(), other.parameters(), strict=True):
+        if p.ndim == 4:
+            expected = one_by_one(start[name].detach().numpy(), gradients[name], 0.03125 * 4.0)
+            np.testing.assert_allclose(p.detach().numpy(), expected, rtol=1e-9, atol=1e-9)
+            assert np.abs(expected - start[name].detach().numpy()).max() > 0.01
+        else:
+            assert torch.equal(p, mirrored)
+    assert set(muon.momenta) == set(gradients)
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 72), (1, 64, 27), (1, 20, 20)])
+def test_orthogonal_keeps_singular_vectors_and_evens_out_values(shape: tuple[int, int, int]) -> None:
+    matrices = torch.randn(*shape, generator=torch.Generator().manual_seed(0)).double()
+    for given, got in zip(matrices.numpy(), orthogonal(matrices).numpy(), strict=True):
+        left, singular, right = np.linalg.svd(given, full_matrices=False)
+        seen = left.T @ got @ right.T
+        np.testing.assert_allclose(seen, np.diag(np.diag(seen)), atol=1e-9)
+        held = singular > 0.02 * np.sqrt((singular**2).sum())
+        assert np.diag(seen)[held].min() > 0.6
+        assert np.diag(seen).max() < 1.25
+
+
+def test_a_kernel_without_gradient_is_an_error_and_zero_gradients_leave_kernels_alone() -> None:
+    net = several_kernels(torch.contiguous_format)
+    muon = Muon(net.named_parameters(), partial(Sgd, momentum=0.9, weight_decay=0.5, decay_on="all"), kernel_factor=1.0)
+    for p in net.parameters():
+        p.grad = torch.zeros_like(p)
+    before = [p.detach().clone() for p in net.parameters()]
+    muon.step(torch.tensor(0.125))  # exact in float32, the rate's type
+    for p, was in zip(net.parameters(), before, strict=True):
+        torch.testing.assert_close(p.detach(), was if p.ndim == 4 else 0.9375 * was, rtol=1e-12, atol=1e-12)
+    next(net.parameters()).grad = None
+    with pytest.raises(RuntimeError, match=r"a parameter of shape \(8, 3, 1, 1\) got no gradient"):
+        muon.step(torch.tensor(0.1))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -44,11 +44,16 @@ def test_runs_older_than_a_field_keep_their_digest() -> None:
     before = "f5aabdf17bf98559ec0447fb79d1ff7ab256548b07b9bfbb5bff740e54e47c02"  # of 2026-11-15, before turn_loss
     assert PAPER.digest() == before
     assert dataclasses.replace(PAPER, members=2).digest() != before
-    younger = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual")
+    younger = (
+        *("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual"),
+        *("optimiser", "kernel_rate"),
+    )
     old = {name: value for name, value in PAPER.to_dict().items() if name not in younger}
     assert Recipe.from_dict(old) == PAPER
     assert dataclasses.replace(PAPER, early_share=0.5).digest() == before  # nothing is early
     assert dataclasses.replace(PAPER, early_size=64).digest() != before
+    assert dataclasses.replace(PAPER, kernel_rate=0.5).digest() == before  # of Muon alone
+    assert dataclasses.replace(PAPER, optimiser="muon").digest() != before
     turned = dataclasses.replace(PAPER, rotation_share=0.5)
     digests = {turned.digest(), *(dataclasses.replace(turned, turn_loss=weight).digest() for weight in (0.5, 1.0))}
     assert len(digests) == 3
@@ -77,6 +82,7 @@ def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
         ({"learning_rate": math.inf}, "learning_rate must be a positive number, got inf"),
         ({"width": 0.0}, "width must be a positive number, got 0.0"),
         ({"width": -1.0}, "width must be a positive number, got -1.0"),
+        ({"kernel_rate": 0.0}, "kernel_rate must be a positive number, got 0.0"),
         ({"head_scale": 0.0}, "head_scale must be a positive number, got 0.0"),
         ({"cut_factor": -0.1}, "cut_factor must be a positive number, got -0.1"),
         ({"weight_decay": -1.0}, "weight_decay must be 0 or a positive number, got -1.0"),

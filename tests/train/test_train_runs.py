@@ -75,6 +75,7 @@ def test_a_network_learns_colours_and_leaves_records(tmp_path: Path) -> None:
         {"feature_mix": 1.0, "backbone": "resnet18-he", "head": "cosine", "margin": -0.1, "rotation_share": 0.5},
         {"turn_loss": 1.0, "rotation_share": 0.5, "cutmix": 0.6, "head": "cosine", "margin": 0.1, "precision": "bf16"},
         {"early_size": 16, "early_share": 0.5, "cutmix": 0.6, "resized_share": 0.5},
+        {"optimiser": "muon", "kernel_rate": 0.02, "backbone": "resnet18-he", "precision": "bf16"},
     ],
 )
 def test_other_recipes_run(tmp_path: Path, changes: dict[str, object]) -> None:
@@ -181,9 +182,14 @@ def worker(folder: Path, *words: str) -> list[str]:
     return [sys.executable, str(WORKER), str(folder), *words]
 
 
-@pytest.mark.parametrize("more", [{}, {**TURNS, "early_size": 16, "early_share": 0.5}], ids=["classes", "turns, small"])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {**TURNS, "early_size": 16, "early_share": 0.5}, {"optimiser": "muon"}],
+    ids=["classes", "turns, small", "muon"],
+)
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, more: dict[str, Any]) -> None:
-    words = ("epochs=16", "cuts=(10,)", "average_decay=0.9", "feature_mix=0.5", *(f"{k}={v}" for k, v in more.items()))
+    fixed = ("epochs=16", "cuts=(10,)", "average_decay=0.9", "feature_mix=0.5")
+    words = (*fixed, *(f"{k}={v!r}" for k, v in more.items()))
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     victim = subprocess.Popen(worker(tmp_path / "killed", *words), env=environment, stderr=subprocess.DEVNULL)
     log = tmp_path / "killed" / "log.csv"

@@ -1,10 +1,28 @@
-"""SGD with momentum on static buffers, its rate read from a tensor: one fused update that a CUDA graph can hold."""
+"""Optimisers on static buffers, their rate read from a tensor, so that a CUDA graph can hold an update.
 
-from collections.abc import Iterable, Sequence
+SGD with momentum as one fused update, and Muon for the kernels of convolutions with SGD for the rest.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.optim.sgd import sgd
+
+KERNEL_MOMENTUM = 0.95  # of Muon
+_POLYNOMIAL = 3.4445, -4.7750, 2.0315  # Jordan et al.'s: five rounds bring any singular value above 0.01 near 1
+_ROUNDS = 5
+
+
+class Optimiser(Protocol):
+    """What a training step asks for: buffers by the name of their parameter, and one update."""
+
+    momenta: dict[str, Tensor]
+
+    def clear(self) -> None: ...
+
+    def step(self, rate: Tensor) -> None: ...
 
 
 class Sgd:
@@ -50,6 +68,84 @@ class Sgd:
                 nesterov=False,
                 maximize=False,
             )
+
+
+class Muon:
+    """Muon (Jordan et al., 2024) for kernels of convolutions, momentum SGD for every other parameter.
+
+    A kernel is a matrix with one row per filter. Its momentum, looking one step ahead, is brought to the nearest
+    matrix whose singular values are all about one; the kernel turns that way by ``rate * kernel_factor`` of its length
+    and keeps its length, since behind a normalisation only its direction counts. So kernels know no weight decay.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[tuple[str, nn.Parameter]],
+        sgd: Callable[[Iterable[tuple[str, nn.Parameter]]], Sgd],
+        *,
+        kernel_factor: float,
+    ) -> None:
+        named = [(name, p) for name, p in parameters if p.requires_grad]
+        self._sgd = sgd([(name, p) for name, p in named if p.ndim != 4])
+        self._factor = kernel_factor
+        kernels = {name: p for name, p in named if p.ndim == 4}
+        self._kernels = list(kernels.values())
+        self._momenta = [torch.zeros_like(p) for p in self._kernels]
+        self.momenta = self._sgd.momenta | dict(zip(kernels, self._momenta, strict=True))
+        shapes = [(len(p), p[0].numel()) for p in self._kernels]
+        self._alike = [[i for i, other in enumerate(shapes) if other == shape] for shape in dict.fromkeys(shapes)]
+        self._shares = [min(shape) ** -0.5 for shape in shapes]  # the length of an orthogonal matrix is a square root
+
+    def clear(self) -> None:
+        """Forget gradients, so that the next backward pass allocates its own."""
+        self._sgd.clear()
+        for p in self._kernels:
+            p.grad = None
+
+    @torch.no_grad()
+    def step(self, rate: Tensor) -> None:
+        """One update with rate ()."""
+        self._sgd.step(rate)
+        if not self._kernels:
+            return
+        kernels: list[Tensor] = list(self._kernels)
+        gradients = _gradients(kernels)
+        torch._foreach_mul_(self._momenta, KERNEL_MOMENTUM)
+        torch._foreach_add_(self._momenta, gradients)
+        updates = self._orthogonal(torch._foreach_add(gradients, self._momenta, alpha=KERNEL_MOMENTUM))
+        lengths = torch._foreach_norm(kernels)
+        torch._foreach_mul_(updates, torch._foreach_mul(lengths, self._shares))
+        torch._foreach_mul_(updates, rate * self._factor)
+        torch._foreach_sub_(kernels, updates)
+        torch._foreach_mul_(kernels, torch._foreach_div(lengths, torch._foreach_norm(kernels)))
+
+    def _orthogonal(self, ahead: Sequence[Tensor]) -> list[Tensor]:
+        """Of each kernel's (o, i, h, w), those of one shape in one go; in the kernels' memory order."""
+        updates = list(ahead)
+        for places in self._alike:
+            last = [ahead[i].permute(0, 2, 3, 1) for i in places]  # channels last, as kernels lie on a GPU
+            found = orthogonal(torch.stack([values.flatten(1) for values in last]))
+            for i, values, matrix in zip(places, last, found, strict=True):
+                updates[i] = matrix.view(values.shape).permute(0, 3, 1, 2)
+        return updates
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """Matrices (k, m, n) with the same singular vectors and singular values of about one, by Newton and Schulz's way.
+
+    In bf16 on a GPU. A polynomial of odd degree, applied to a matrix, acts on its singular values; this one ends
+    between 0.7 and 1.2 for all that are not tiny beside the largest.
+    """
+    tall = matrices.shape[1] > matrices.shape[2]
+    x = matrices.mT if tall else matrices
+    x = x / torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp_min(1e-12)
+    if x.is_cuda:
+        x = x.bfloat16()
+    first, third, fifth = _POLYNOMIAL
+    for _ in range(_ROUNDS):
+        square = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=third, alpha=fifth), x, beta=first)
+    return (x.mT if tall else x).to(matrices.dtype)
 
 
 def _gradients(parameters: Sequence[Tensor]) -> list[Tensor]:

@@ -23,7 +23,10 @@ MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
 STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 
 # Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
-_LATER = ("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual")
+_LATER = (
+    *("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual"),
+    *("optimiser", "kernel_rate"),
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,13 @@ class Recipe:
 
     epochs: int = option(100, "passes over the training images; the last incomplete batch of a pass is left out")
     batch_size: int = option(64, "images per step, over all processes")
+    optimiser: Literal["sgd", "muon"] = option(
+        "sgd", "SGD for all parameters, or Muon for the kernels of convolutions and SGD for the rest"
+    )
     learning_rate: float = option(0.05, "rate of SGD before the schedule")
+    kernel_rate: float = option(
+        0.01, "share of its length by which a kernel moves in one step of muon, before the same schedule"
+    )
     momentum: float = option(0.9, "momentum of SGD")
     weight_decay: float = option(5e-4, "weight decay of SGD")
     decay_on: Literal["all", "weights"] = option("all", "decay every parameter, or only those of two and more axes")
@@ -127,7 +136,7 @@ class Recipe:
             ),
             below_one=("momentum", "mutual"),
         )
-        for what in ("width", "learning_rate", "head_scale", "cut_factor"):
+        for what in ("width", "learning_rate", "kernel_rate", "head_scale", "cut_factor"):
             if not 0 < getattr(self, what) < math.inf:
                 raise ValueError(f"{what} must be a positive number, got {getattr(self, what)}")
         for what in ("weight_decay", "warmup_epochs", "stage_weight", "turn_loss"):
@@ -191,6 +200,8 @@ class Recipe:
         unused = {"name", *(k for k in _LATER if getattr(self, k) == getattr(Recipe, k))}
         if self.early_size == 0:
             unused.add("early_share")
+        if self.optimiser == "sgd":
+            unused.add("kernel_rate")
         values = {k: v for k, v in self.to_dict().items() if k not in unused}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 

@@ -8,6 +8,7 @@ compilation fails it runs as it is; one message says so.
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from subspan.backbones import CosineHead, Mixing, Network, use_sums
 from subspan.train.augment import Augment
 from subspan.train.loss import count_correct, mixed_cross_entropy
 from subspan.train.mutual import MutualMembers, agreement_loss
-from subspan.train.optimiser import Sgd
+from subspan.train.optimiser import Muon, Optimiser, Sgd
 from subspan.train.recipe import Recipe
 from subspan.train.schedule import learning_rates
 from subspan.train.seeds import derive_seed
@@ -95,12 +96,7 @@ class TrainStep:
         self.augment = Augment(recipe, classes, derive_seed(seed, "augment")).to(device)
         self._augment: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] = self.augment
         self._score: Callable[..., tuple[Tensor, Tensor]] = self._loss_and_correct
-        self.sgd = Sgd(
-            network.named_parameters(),
-            momentum=recipe.momentum,
-            weight_decay=recipe.weight_decay,
-            decay_on=recipe.decay_on,
-        )
+        self.optimiser = _optimiser(recipe, network)
         self.averages = {k: v.clone() for k, v in _averaged(network)} if recipe.average_decay > 0 else {}
         self._bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and device.type == "cuda")
 
@@ -121,7 +117,7 @@ class TrainStep:
         self.execution: Execution = "eager"
 
     def _body(self, size: int) -> None:
-        self.sgd.clear()
+        self.optimiser.clear()
         self.network.tick()
         at = (self.step % self.steps_per_epoch) * self.recipe.batch_size + self._place
         chosen = self._order.index_select(0, at)
@@ -139,7 +135,7 @@ class TrainStep:
         loss, correct = self._score(logits, labels, partners, share)
         self._backward(loss)
         self._rate.copy_(self._rates.index_select(0, self.step.view(1)).view(()))
-        self.sgd.step(self._rate)
+        self.optimiser.step(self._rate)
         with torch.no_grad():
             self._update_averages()
             self._loss_sum.add_(loss.detach() / len(self.networks))
@@ -196,7 +192,7 @@ class TrainStep:
     def tensors(self) -> dict[str, Tensor]:
         """Everything a resumed run needs, by name; writing into these in place restores it."""
         state = {f"network.{k}": v for k, v in self.network.state_dict(keep_vars=False).items()}
-        state |= {f"momentum.{k}": v for k, v in self.sgd.momenta.items()}
+        state |= {f"momentum.{k}": v for k, v in self.optimiser.momenta.items()}
         state |= {f"average.{k}": v for k, v in self.averages.items()}
         return state | {"step": self.step}
 
@@ -265,7 +261,7 @@ class TrainStep:
     def _capture(self) -> None:
         """One graph per size of images."""
         for size in self.recipe.sizes():
-            self.sgd.clear()
+            self.optimiser.clear()
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, stream=self._side, capture_error_mode="thread_local"):
                 self._body(size)
@@ -310,6 +306,13 @@ def epoch_order(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
     """The permutation (count,) of one epoch, a function of seed and epoch."""
     generator = torch.Generator().manual_seed(derive_seed(seed, "order", epoch))
     return torch.randperm(count, generator=generator).numpy()
+
+
+def _optimiser(recipe: Recipe, network: nn.Module) -> Optimiser:
+    sgd = partial(Sgd, momentum=recipe.momentum, weight_decay=recipe.weight_decay, decay_on=recipe.decay_on)
+    if recipe.optimiser == "sgd":
+        return sgd(network.named_parameters())
+    return Muon(network.named_parameters(), sgd, kernel_factor=recipe.kernel_rate / recipe.learning_rate)
 
 
 def _compiled(part: Callable[..., Any], mode: CompileMode) -> Callable[..., Any]:
