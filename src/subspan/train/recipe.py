@@ -237,11 +237,12 @@ PAPER = Recipe()
 RECIPES: dict[str, Recipe] = {
     "paper": PAPER,
     "paper-tiered": dataclasses.replace(PAPER, name="paper-tiered", epochs=60, cuts=(30, 45)),
-    # What each network has is from PAPER-NOTES 4.6; that several short ones are worth more than a long one, and larger
-    # images more than either, from benchmarks/base_sessions.md.
+    # What each network has is from PAPER-NOTES 4.6; that several short ones are worth more than a long one, larger
+    # images more than either, and Muon more than any of it, from benchmarks/base_sessions.md.
     "strong": dataclasses.replace(
         PAPER,
         name="strong",
+        optimiser="muon",
         weight_decay=1e-3,
         dropblock="none",
         cutmix=0.6,
