@@ -12,7 +12,7 @@ from torch.optim.sgd import sgd
 
 KERNEL_MOMENTUM = 0.95  # of Muon
 _POLYNOMIAL = 3.4445, -4.7750, 2.0315  # Jordan et al.'s: five rounds bring any singular value above 0.01 near 1
-_ROUNDS = 5
+_ROUNDS = 3, 2  # between two products with the whole matrix; all five at once are too many for bf16
 
 
 class Optimiser(Protocol):
@@ -124,27 +124,35 @@ class Muon:
         updates = list(ahead)
         for places in self._alike:
             last = [ahead[i].permute(0, 2, 3, 1) for i in places]  # channels last, as kernels lie on a GPU
-            found = orthogonal(torch.stack([values.flatten(1) for values in last]))
+            stacked = torch.stack([values.flatten(1) for values in last])
+            found = orthogonal(stacked, torch.bfloat16 if stacked.is_cuda else stacked.dtype)
             for i, values, matrix in zip(places, last, found, strict=True):
                 updates[i] = matrix.view(values.shape).permute(0, 3, 1, 2)
         return updates
 
 
-def orthogonal(matrices: Tensor) -> Tensor:
-    """Matrices (k, m, n) with the same singular vectors and singular values of about one, by Newton and Schulz's way.
+def orthogonal(matrices: Tensor, dtype: torch.dtype) -> Tensor:
+    """Matrices (k, m, n) with the same singular vectors and singular values of about one, computed in ``dtype``.
 
-    In bf16 on a GPU. A polynomial of odd degree, applied to a matrix, acts on its singular values; this one ends
-    between 0.7 and 1.2 for all that are not tiny beside the largest.
+    Newton and Schulz's way: an odd polynomial of a matrix is the polynomial of its singular values, and this one brings
+    all that are not tiny beside the largest between 0.6 and 1.25. Several rounds are taken on the small square ``x x'``
+    before the matrix itself is multiplied, which for kernels is half of the arithmetic.
     """
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if tall else matrices
-    x = x / torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp_min(1e-12)
-    if x.is_cuda:
-        x = x.bfloat16()
+    x = (x / torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp_min(1e-12)).to(dtype)
     first, third, fifth = _POLYNOMIAL
-    for _ in range(_ROUNDS):
+    identity = torch.eye(x.shape[1], dtype=dtype, device=x.device)
+    for rounds in _ROUNDS:
         square = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=third, alpha=fifth), x, beta=first)
+        factor = identity.expand_as(square)
+        for left in reversed(range(rounds)):
+            even = torch.baddbmm(square, square, square, beta=third, alpha=fifth)  # and first times the identity
+            factor = torch.baddbmm(factor, even, factor, beta=first)
+            if left > 0:
+                square = torch.baddbmm(square, even, square, beta=first)
+                square = torch.baddbmm(square, square, even, beta=first)
+        x = factor @ x
     return (x.mT if tall else x).to(matrices.dtype)
 
 
