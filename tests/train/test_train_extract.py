@@ -106,11 +106,11 @@ def test_flip_average_is_the_mean_over_the_mirrored_image() -> None:
     )
 
 
-def zoomed(images: np.ndarray, share: float) -> np.ndarray:
+def zoomed(images: np.ndarray, share: float, down: float = 0.5, right: float = 0.5) -> np.ndarray:
     """(n, h, w, 3) by a plain loop: each pixel from the four around the place that it comes from."""
     side = images.shape[1]
     inner = round(share * side)
-    first = (side - inner) // 2
+    first = [int(far * (side - inner)) for far in (down, right)]
     out = np.zeros(images.shape)
     for row in range(side):
         for column in range(side):
@@ -118,29 +118,45 @@ def zoomed(images: np.ndarray, share: float) -> np.ndarray:
             top, left = int(y), int(x)
             for dy, dx in ((0, 0), (0, 1), (1, 0), (1, 1)):
                 weight = (1 - abs(y - top - dy)) * (1 - abs(x - left - dx))
-                place = min(top + dy, inner - 1) + first, min(left + dx, inner - 1) + first
+                place = min(top + dy, inner - 1) + first[0], min(left + dx, inner - 1) + first[1]
                 out[:, row, column] += weight * images[:, place[0], place[1]]
     return out
 
 
 @pytest.mark.parametrize("flip", [False, True])
-def test_zoom_average_is_the_mean_over_the_enlarged_middle(flip: bool) -> None:
+@pytest.mark.parametrize(
+    ("zoom", "corner", "kinds"),
+    [
+        (0.7, 0.0, [[(0.7, 0.5, 0.5)]]),
+        (0.0, 0.8, [[(0.8, down, right) for down in (0, 1) for right in (0, 1)]]),
+        (0.7, 0.8, [[(0.7, 0.5, 0.5)], [(0.8, down, right) for down in (0, 1) for right in (0, 1)]]),
+    ],
+    ids=["middle", "corners", "both"],
+)
+def test_averages_are_over_the_whole_image_and_its_enlarged_parts(
+    flip: bool, zoom: float, corner: float, kinds: list[list[tuple[float, float, float]]]
+) -> None:
     images, _ = colour_images()
     network = counting_network(tiny_recipe()).eval()
-    near = zoomed(images[ROWS], 0.7)
-    shown = [images[ROWS] / 255, near / 255]
-    shown += [view[:, :, ::-1] for view in shown] if flip else []
-    with torch.no_grad():
-        each = [network.features(torch.from_numpy((view - MEAN) / STD).float().permute(0, 3, 1, 2)) for view in shown]
-    found = extractor(images, network, zoom_average=0.7, flip_average=flip).plain(ROWS)
-    np.testing.assert_allclose(found, torch.stack(each).mean(0), rtol=1e-3, atol=1e-5)
+
+    def features(shown: np.ndarray) -> np.ndarray:
+        views = [shown, shown[:, :, ::-1]] if flip else [shown]
+        with torch.no_grad():
+            each = [torch.from_numpy((view / 255 - MEAN) / STD).float().permute(0, 3, 1, 2) for view in views]
+            return np.mean([network.features(view).numpy() for view in each], axis=0)
+
+    of_kinds = [np.mean([features(zoomed(images[ROWS], *part)) for part in kind], axis=0) for kind in kinds]
+    expected = np.mean([features(images[ROWS]), *of_kinds], axis=0)
+    found = extractor(images, network, zoom_average=zoom, corner_average=corner, flip_average=flip).plain(ROWS)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
     assert not np.allclose(found, extractor(images, network, flip_average=flip).plain(ROWS), rtol=1e-3)
 
 
-def test_a_zoom_that_shows_nothing_new_is_refused() -> None:
-    for share in (1.0, -0.1):
-        with pytest.raises(ValueError, match=r"zoom_average must lie in \[0, 1\); got"):
-            Viewing(zoom_average=share)
+@pytest.mark.parametrize("name", ["zoom_average", "corner_average"])
+@pytest.mark.parametrize("share", [1.0, -0.1])
+def test_a_zoom_that_shows_nothing_new_is_refused(name: str, share: float) -> None:
+    with pytest.raises(ValueError, match=rf"{name} must lie in \[0, 1\); got"):
+        Viewing(**{name: share})  # pyright: ignore[reportArgumentType]
 
 
 def test_a_changed_input_never_meets_a_stale_cache(tmp_path: Path) -> None:
@@ -163,6 +179,7 @@ def test_a_changed_input_never_meets_a_stale_cache(tmp_path: Path) -> None:
     assert seen(extractor(images, network, tmp_path, flip_average=True)) == 8
     assert seen(extractor(images, network, tmp_path, zoom_average=0.8)) == 8
     assert seen(extractor(images, network, tmp_path, zoom_average=0.7, flip_average=True)) == 16
+    assert seen(extractor(images, network, tmp_path, corner_average=0.7)) == 20
     assert seen(extractor(images, network, tmp_path), "copies", 0) == 8
     assert seen(extractor(images, network, tmp_path), "copies", 0) == 0
     assert seen(extractor(images, network, tmp_path), "copies", 1) == 8

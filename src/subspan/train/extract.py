@@ -29,6 +29,7 @@ FloatArray = NDArray[np.float32]
 Precision = Literal["fp32", "bf16"]
 
 _VERSION = 1  # of the way features are computed: raise it when that changes
+_CORNERS = (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,14 @@ class Viewing:
     zoom_average: float = option(
         0.0, "average features with those of the middle of the image, this share of its side, scaled up; 0: none"
     )
+    corner_average: float = option(
+        0.0,
+        "average features with the mean over the four corners of the image, each this share of its side, scaled up; "
+        "0: none",
+    )
 
     def __post_init__(self) -> None:
-        check_options(self, below_one=("zoom_average",))
+        check_options(self, below_one=("zoom_average", "corner_average"))
         if self.precision not in get_args(Precision):
             raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {self.precision!r}")
 
@@ -157,18 +163,25 @@ class Extractor:
             for pixels in batches(self._images, rows, self._device):
                 chosen = torch.from_numpy(rows[start : start + len(pixels)]).to(self._device)
                 inputs = show(pixels, chosen)
-                features = [self._network.features(view).float() for view in self._views(inputs)]
+                features = [torch.stack([*map(self._look, kind)]).mean(0) for kind in self._views(inputs)]
                 parts.append(torch.stack(features).mean(0).cpu())
                 start += len(pixels)
         dim = self._network.head.weight.shape[1]
         return torch.cat(parts).numpy() if parts else np.zeros((0, dim), dtype=np.float32)
 
-    def _views(self, inputs: Tensor) -> list[Tensor]:
-        """Images (n, 3, h, w) in all the ways over which features are averaged."""
-        views = [inputs]
+    def _look(self, view: Tensor) -> Tensor:
+        """Features (n, d) of images as they are, or averaged with their mirror images'."""
+        views = [view, view.flip(3)] if self._viewing.flip_average else [view]
+        return torch.stack([self._network.features(each).float() for each in views]).mean(0)
+
+    def _views(self, inputs: Tensor) -> list[list[Tensor]]:
+        """Images (n, 3, h, w) in all kinds of ways over which features are averaged, and all ways of each kind."""
+        kinds = [[inputs]]
         if self._viewing.zoom_average > 0:
-            views.append(middle(inputs, self._viewing.zoom_average))
-        return [*views, *(view.flip(3) for view in views)] if self._viewing.flip_average else views
+            kinds.append([enlarged(inputs, self._viewing.zoom_average, (0.5, 0.5))])
+        if self._viewing.corner_average > 0:
+            kinds.append([enlarged(inputs, self._viewing.corner_average, corner) for corner in _CORNERS])
+        return kinds
 
     def _cached(self, rows: NDArray[np.int64], how: dict[str, Any], compute: Any) -> FloatArray:
         if self._cache is None:
@@ -182,8 +195,9 @@ class Extractor:
             "std": list(self._recipe.std),
             **dataclasses.asdict(self._viewing),
         }
-        if self._viewing.zoom_average == 0:  # younger than the first caches, which stay good
-            del how["zoom_average"]
+        for younger in ("zoom_average", "corner_average"):  # than the first caches, which stay good
+            if getattr(self._viewing, younger) == 0:
+                del how[younger]
         name = hashlib.sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()[:32]
         path = self._cache / f"{name}.safetensors"
         if path.exists():
@@ -194,11 +208,15 @@ class Extractor:
         return features
 
 
-def middle(images: Tensor, share: float) -> Tensor:
-    """The middle of images (n, 3, h, w), ``share`` of each side, scaled up to their size; channels last in memory."""
+def enlarged(images: Tensor, share: float, place: tuple[float, float]) -> Tensor:
+    """A part of images (n, 3, h, w), ``share`` of each side, scaled up to their size; channels last in memory.
+
+    Args:
+        place: how far down and to the right it lies, from 0 to 1.
+    """
     sides = images.shape[2:]
     kept = [max(1, round(share * side)) for side in sides]
-    top, left = ((side - part) // 2 for side, part in zip(sides, kept, strict=True))
+    top, left = (int(far * (side - part)) for far, side, part in zip(place, sides, kept, strict=True))
     inner = images[:, :, top : top + kept[0], left : left + kept[1]]
     scaled = interpolate(inner, size=tuple(sides), mode="bilinear", align_corners=False)
     return scaled.contiguous(memory_format=torch.channels_last)
