@@ -142,16 +142,16 @@ def orthogonal(matrices: Tensor, dtype: torch.dtype) -> Tensor:
     x = matrices.mT if tall else matrices
     x = (x / torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp_min(1e-12)).to(dtype)
     first, third, fifth = _POLYNOMIAL
-    identity = torch.eye(x.shape[1], dtype=dtype, device=x.device)
+    constant = first * torch.eye(x.shape[1], dtype=dtype, device=x.device)
     for rounds in _ROUNDS:
         square = x @ x.mT
-        factor = identity.expand_as(square)
-        for left in reversed(range(rounds)):
-            even = torch.baddbmm(square, square, square, beta=third, alpha=fifth)  # and first times the identity
-            factor = torch.baddbmm(factor, even, factor, beta=first)
-            if left > 0:
-                square = torch.baddbmm(square, even, square, beta=first)
-                square = torch.baddbmm(square, square, even, beta=first)
+        rest = torch.baddbmm(square, square, square, beta=third, alpha=fifth)  # of the polynomial, beside its constant
+        factor = constant + rest
+        for _ in range(rounds - 1):
+            square = torch.baddbmm(square, rest, square, beta=first)
+            square = torch.baddbmm(square, square, rest, beta=first)
+            rest = torch.baddbmm(square, square, square, beta=third, alpha=fifth)
+            factor = torch.baddbmm(factor, rest, factor, beta=first)
         x = factor @ x
     return (x.mT if tall else x).to(matrices.dtype)
 
