@@ -1,5 +1,8 @@
 """Residual networks: parameter counts against hand computations, shapes, modes, seeds."""
 
+from itertools import product
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -15,6 +18,7 @@ from subspan.backbones import (
     use_sums,
 )
 from subspan.backbones.blocks import BatchNorm
+from subspan.backbones.tian import largest, largest_blurred
 
 
 def parameters(module: nn.Module) -> int:
@@ -63,6 +67,35 @@ def test_maps_halve_at_each_stage() -> None:
         list(stage_module.children())[-1].register_forward_hook(lambda _m, _i, out: seen.append(out.shape[-1]))
     backbone(torch.zeros(1, 3, 84, 84))
     assert seen == [42, 21, 10, 5]
+
+
+@pytest.mark.parametrize("size", [8, 13])
+def test_a_blurred_pool_is_means_of_largest_values(size: int) -> None:
+    """Against loops over places in numpy, borders included."""
+    maps = np.random.default_rng(0).normal(size=(2, 3, size, size))
+    last = size - 1
+    everywhere = np.zeros((2, 3, last, last))
+    for i, j in product(range(last), repeat=2):
+        everywhere[:, :, i, j] = maps[:, :, i : i + 2, j : j + 2].max((2, 3))
+    got = largest_blurred(torch.from_numpy(maps)).numpy()
+    assert got.shape == largest(torch.from_numpy(maps)).shape == (2, 3, size // 2, size // 2)
+    for i, j in product(range(size // 2), repeat=2):
+        around = everywhere[:, :, max(2 * i - 1, 0) : 2 * i + 2, max(2 * j - 1, 0) : 2 * j + 2]
+        np.testing.assert_allclose(got[:, :, i, j], around.mean((2, 3)), rtol=1e-12)
+
+
+def test_blurred_pools_change_less_when_the_image_is_shifted() -> None:
+    image = torch.rand(1, 3, 65, 65, generator=torch.Generator().manual_seed(0))
+    moved = []
+    for pool in ("max", "blurred"):
+        backbone = create_backbone("resnet12-tian", width=0.1, pool=pool).eval()
+        with torch.no_grad():
+            first, second = (backbone.maps(image[..., i : i + 64, i : i + 64])[0] for i in (0, 1))
+        inner = (..., slice(1, -1), slice(1, -1))  # what enters at the border is another image
+        moved.append(float((first[inner] - second[inner]).norm() / first[inner].norm()))
+    assert moved[1] < 0.7 * moved[0]
+    with pytest.raises(ValueError, match="pool must be one of max, blurred, got 'mean'"):
+        create_backbone("resnet12-tian", pool="mean")
 
 
 def test_a_small_stem_keeps_larger_maps() -> None:

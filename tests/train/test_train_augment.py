@@ -138,6 +138,21 @@ def test_cutmix_leaves_its_share_of_batches_alone() -> None:
     assert 0.3 < np.mean(untouched) < 0.52  # 40 % and some boxes of no area
 
 
+def test_after_its_steps_nothing_is_mixed() -> None:
+    recipe, rows = dataclasses.replace(PLAIN, cutmix=0.5, feature_mix=0.5), torch.arange(6)
+    augment = Augment(recipe, 5, 0, mixed_steps=30)
+    for step in range(60):
+        at = torch.tensor(step)
+        images, labels, partners, share = augment(torch.from_numpy(STORE), rows, rows % 5, at, rows)
+        mixing = augment.mix_features(labels, partners, share, at)[2]
+        if step < 30:  # the same as without an end
+            assert torch.equal(images, augmented(recipe, step=step)[0])
+        else:
+            assert torch.equal(images, augmented(PLAIN, step=step)[0])
+            assert share == 1
+            assert (mixing.shares == 1).all()
+
+
 def test_maps_are_mixed_after_one_stage_in_batches_without_cutmix() -> None:
     recipe = dataclasses.replace(PLAIN, cutmix=0.3, feature_mix=0.5)
     labels, kinds, stages, blends = torch.arange(6) % 5, [], set(), []

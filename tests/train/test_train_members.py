@@ -52,6 +52,28 @@ def test_members_are_the_networks_that_their_seeds_give_alone(tmp_path: Path) ->
     assert not torch.equal(first, second)
 
 
+def test_members_that_differ_are_the_networks_of_their_own_recipes(tmp_path: Path) -> None:
+    images, _ = colour_images()
+    varied = "head_scale=16/10", "pool=max/blurred", "jitter=0.4/0"
+    outcome = run(tmp_path / "joined", varied=varied, kept_features=0)
+    for member, changes in enumerate(({}, {"head_scale": 10.0, "pool": "blurred", "jitter": 0.0})):
+        alone, own = tmp_path / f"alone-{member}", tmp_path / "joined" / f"member-{member + 1}"
+        train(images, [colour_job(alone, member_seed(1, member))], recipe(members=1, **changes), QUICK)
+        assert all(torch.equal(weights(own)[name], value) for name, value in weights(alone).items())
+        assert load_run(own)[1].recipe == load_run(alone)[1].recipe
+    before = weights(tmp_path / "joined")
+    run(tmp_path / "joined", varied=varied, kept_features=0, resume=True)
+    assert all(torch.equal(before[name], value) for name, value in weights(tmp_path / "joined").items())
+    pixels = torch.rand(6, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        cosines = [load_run(tmp_path / f"alone-{i}")[0](pixels) / scale for i, scale in enumerate((16.0, 10.0))]
+        torch.testing.assert_close(
+            outcome.network.eval()(pixels) / 13, torch.stack(cosines).mean(0), rtol=1e-4, atol=1e-5
+        )
+    with pytest.raises(ValueError, match=r"cannot be resumed: its pool is 'blurred', asked for is 'max'"):
+        run(tmp_path / "joined", varied=varied[::2], kept_features=0, resume=True)
+
+
 def test_a_joined_run_records_itself_and_its_members(tmp_path: Path) -> None:
     outcome = run(tmp_path, epochs=8, cuts=(6,), jitter=0.0)
     assert outcome.test >= 90

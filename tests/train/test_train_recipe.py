@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from subspan.train.recipe import PAPER, RECIPES, Recipe, build_network, find_recipe
+from subspan.train.recipe import PAPER, RECIPES, Recipe, build_network, find_recipe, member_recipe
 
 
 def test_paper_is_what_the_paper_says() -> None:
@@ -47,7 +47,7 @@ def test_runs_older_than_a_field_keep_their_digest() -> None:
     assert dataclasses.replace(PAPER, members=2).digest() != before
     younger = (
         *("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual"),
-        *("optimiser", "kernel_rate"),
+        *("optimiser", "kernel_rate", "pool", "mix_until", "varied"),
     )
     old = {name: value for name, value in PAPER.to_dict().items() if name not in younger}
     assert Recipe.from_dict(old) == PAPER
@@ -58,6 +58,21 @@ def test_runs_older_than_a_field_keep_their_digest() -> None:
     turned = dataclasses.replace(PAPER, rotation_share=0.5)
     digests = {turned.digest(), *(dataclasses.replace(turned, turn_loss=weight).digest() for weight in (0.5, 1.0))}
     assert len(digests) == 3
+
+
+def test_members_take_their_values_in_turn() -> None:
+    varied = "head_scale=16/10", "resized_share=0/0/0.5", "se=true/false", "pool=max/blurred"
+    recipe = dataclasses.replace(PAPER, head="cosine", members=4, varied=varied, width=0.05)
+    each = [member_recipe(recipe, i) for i in range(4)]
+    assert [one.head_scale for one in each] == [16, 10, 16, 10]
+    assert [one.resized_share for one in each] == [0, 0, 0.5, 0]
+    assert [(one.se, one.pool) for one in each] == [(True, "max"), (False, "blurred")] * 2
+    assert all((one.members, one.varied) == (1, ()) for one in each)
+    assert recipe.digest() != dataclasses.replace(recipe, varied=varied[:3]).digest()
+    network = build_network(recipe, 7, seed=0)
+    assert float(network.head.scale) == 13  # the mean, as the joined head has it
+    gates = [name.split(".")[2] for name, _ in network.named_parameters() if name.endswith("layer1.0.se.fc.0.weight")]
+    assert gates == ["0", "2"]
 
 
 def test_he_network_takes_the_same_recipe() -> None:
@@ -117,6 +132,21 @@ def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
         ({"members": 3, "head": "euclidean"}, "3 members are joined by linear or cosine heads, got a euclidean one"),
         ({"stage_weight": -1.0, "head": "cosine"}, "stage_weight must be 0 or a positive number, got -1.0"),
         ({"stage_weight": 2.0}, r"stage_weight 2 .* needs a cosine head, got a linear one; 0 leaves them out"),
+        ({"varied": ("jitter=0/0.4",)}, "varied needs members that are trained apart, got members=1 and mutual=0"),
+        (
+            {"varied": ("jitter=0/0.4",), "members": 2, "mutual": 0.5},
+            "varied needs members that are trained apart, got members=2 and mutual=0.5",
+        ),
+        (
+            {"varied": ("epochs=3/4",), "members": 2},
+            r"members may differ in backbone, width, .*; got varied 'epochs=3/4'",
+        ),
+        ({"varied": ("jitter=much",), "members": 2}, "varied jitter must be like 0.4, got 'much'"),
+        ({"varied": ("jitter",), "members": 2}, "varied jitter must be like 0.4, got ''"),
+        ({"varied": ("se=1/0",), "members": 2}, "varied se must be true or false, got '1'"),
+        ({"varied": ("jitter=0/2",), "members": 2}, r"jitter must lie in \[0, 1\]; got 2.0"),
+        ({"pool": "blurred", "backbone": "resnet18-he"}, "pool 'blurred' is one of Tian's networks; resnet18-he has"),
+        ({"mix_until": 1.5}, r"mix_until must lie in \[0, 1\]; got 1.5"),
         ({"cuts": (80, 60)}, r"cuts must ascend, got \(80, 60\)"),
         ({"resized_min": 0.9, "resized_max": 0.5}, "0 < min <= max <= 1, got 0.9 and 0.5"),
     ],

@@ -74,7 +74,7 @@ def _option(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
 
 
 def _shown(default: Any) -> str:
-    if default is dataclasses.MISSING or default is None:
+    if default is dataclasses.MISSING or default is None or default == ():
         return ""
     if isinstance(default, tuple):
         return "default " + ",".join(f"{v:.4g}" for v in default)

@@ -6,6 +6,8 @@ in the released code: crop with black padding, colour jitter (brightness, contra
 image), flip.
 """
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
@@ -30,9 +32,10 @@ class Augment(nn.Module):
     orders: Tensor  # (6, 3): orders of brightness (0), contrast (1) and saturation (2)
     key: Tensor  # ()
 
-    def __init__(self, recipe: Recipe, classes: int, seed: int) -> None:
+    def __init__(self, recipe: Recipe, classes: int, seed: int, *, mixed_steps: float = math.inf) -> None:
+        """``mixed_steps``: how many steps mix images, from the first."""
         super().__init__()
-        self.recipe, self.classes = recipe, classes
+        self.recipe, self.classes, self.mixed_steps = recipe, classes, mixed_steps
         # Tensors made while a CUDA graph is captured would be copied from the host; so all constants are buffers.
         self.register_buffer("mean", torch.tensor(recipe.mean, dtype=torch.float32))
         self.register_buffer("std", torch.tensor(recipe.std, dtype=torch.float32))
@@ -75,7 +78,7 @@ class Augment(nn.Module):
         images = scale_down(self.normalise(pixels), size or recipe.crop_size)
         if recipe.cutmix == 0:
             return images, labels, labels, torch.ones((), device=images.device)
-        return self.mix(images, labels, key)
+        return self.mix(images, labels, step)
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """Pixels (b, s, s, 3) in [0, 1] to network inputs (b, 3, s, s), channels last in memory."""
@@ -111,11 +114,11 @@ class Augment(nn.Module):
         by_area = uniform(fold(key, _RESIZE), place) < recipe.resized_share
         return torch.where(by_area[:, None, None, None], resized, padded)
 
-    def mix(self, images: Tensor, labels: Tensor, key: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def mix(self, images: Tensor, labels: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """CutMix (Yun et al., ICCV 2019): one box per batch, whose area is uniform before it is cut at the border."""
-        size = images.shape[-1]
+        size, key = images.shape[-1], fold(self.key, step)
         one = torch.zeros((), dtype=torch.int32, device=images.device)
-        mixed = uniform(fold(key, _MIX), one) < self.recipe.cutmix
+        mixed = (uniform(fold(key, _MIX), one) < self.recipe.cutmix) & (step < self.mixed_steps)
         side = size * torch.sqrt(uniform(fold(key, _SHARE), one)) * mixed
         line = torch.arange(size, device=images.device)
         inside = []
@@ -137,7 +140,7 @@ class Augment(nn.Module):
         key = fold(self.key, step)
         one = torch.zeros((), dtype=torch.int32, device=labels.device)
         drawn, partner = uniform(fold(key, _MIX), one) - self.recipe.cutmix, _partners(key, labels)
-        chosen = (drawn >= 0) & (drawn < self.recipe.feature_mix)
+        chosen = (drawn >= 0) & (drawn < self.recipe.feature_mix) & (step < self.mixed_steps)
         blend = uniform(fold(key, _SHARE), one)
         here = torch.arange(STAGES, device=labels.device) == _integers(fold(key, _STAGE), one, STAGES)
         mixing = Mixing(partner, torch.where(chosen & here, blend, 1.0))

@@ -3,7 +3,8 @@
 SGD with momentum as one fused update, and Muon for the kernels of convolutions with SGD for the rest.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -93,8 +94,8 @@ class Muon:
         self._momenta = [torch.zeros_like(p) for p in self._kernels]
         self.momenta = self._sgd.momenta | dict(zip(kernels, self._momenta, strict=True))
         shapes = [(len(p), p[0].numel()) for p in self._kernels]
-        self._alike = [[i for i, other in enumerate(shapes) if other == shape] for shape in dict.fromkeys(shapes)]
         self._shares = [min(shape) ** -0.5 for shape in shapes]  # the length of an orthogonal matrix is a square root
+        self._stacks = [_Stack.of(self._kernels, rows) for rows in dict.fromkeys(rows for rows, _ in shapes)]
 
     def clear(self) -> None:
         """Forget gradients, so that the next backward pass allocates its own."""
@@ -110,29 +111,55 @@ class Muon:
             return
         kernels: list[Tensor] = list(self._kernels)
         gradients = _gradients(kernels)
-        torch._foreach_mul_(self._momenta, KERNEL_MOMENTUM)
-        torch._foreach_add_(self._momenta, gradients)
-        updates = self._orthogonal(torch._foreach_add(gradients, self._momenta, alpha=KERNEL_MOMENTUM))
+        # Means in place of sums: what follows asks for the direction alone.
+        torch._foreach_lerp_(self._momenta, gradients, 1 - KERNEL_MOMENTUM)
+        ahead = torch._foreach_lerp(gradients, self._momenta, KERNEL_MOMENTUM)
         lengths = torch._foreach_norm(kernels)
-        torch._foreach_mul_(updates, torch._foreach_mul(lengths, self._shares))
-        torch._foreach_mul_(updates, rate * self._factor)
-        torch._foreach_sub_(kernels, updates)
+        ways = torch._foreach_mul(torch._foreach_mul(lengths, self._shares), rate * self._factor)
+        for stack in self._stacks:
+            for i, direction in stack.orthogonal(ahead):
+                kernels[i].addcmul_(direction, ways[i], value=-1)
         torch._foreach_mul_(kernels, torch._foreach_div(lengths, torch._foreach_norm(kernels)))
 
-    def _orthogonal(self, ahead: Sequence[Tensor]) -> list[Tensor]:
-        """Of each kernel's (o, i, h, w), those of one shape in one go; in the kernels' memory order."""
-        updates = list(ahead)
-        for places in self._alike:
-            last = [ahead[i].permute(0, 2, 3, 1) for i in places]  # channels last, as kernels lie on a GPU
-            stacked = torch.stack([values.flatten(1) for values in last])
-            found = orthogonal(stacked, torch.bfloat16 if stacked.is_cuda else stacked.dtype)
-            for i, values, matrix in zip(places, last, found, strict=True):
-                updates[i] = matrix.view(values.shape).permute(0, 3, 1, 2)
-        return updates
+
+@dataclass(frozen=True, eq=False)
+class _Stack:
+    """Kernels of equally many filters, which are brought to orthogonal matrices in one go.
+
+    Columns of zeros make them equally wide and change no singular value.
+    """
+
+    matrices: Tensor  # (k, filters, columns)
+    members: list[tuple[int, Tensor]]  # place among all kernels, and its part of the matrices (o, h, w, i)
+
+    @classmethod
+    def of(cls, kernels: Sequence[Tensor], filters: int) -> "_Stack":
+        """The stack of those among all kernels that have so many filters; on a GPU in bf16."""
+        alike = [i for i, kernel in enumerate(kernels) if len(kernel) == filters]
+        widths = [kernels[i][0].numel() for i in alike]
+        dtype = torch.bfloat16 if kernels[alike[0]].is_cuda else kernels[alike[0]].dtype
+        matrices = kernels[alike[0]].new_zeros(len(alike), filters, max(widths), dtype=dtype)
+        parts = [matrix[:, :width] for matrix, width in zip(matrices, widths, strict=True)]
+        return cls(matrices, [(i, _unfolded(part, kernels[i])) for i, part in zip(alike, parts, strict=True)])
+
+    def orthogonal(self, values: Sequence[Tensor]) -> Iterator[tuple[int, Tensor]]:
+        """The orthogonal matrices of its kernels' values, each as (o, i, h, w) beside the place of its kernel."""
+        lengths = torch._foreach_clamp_min(torch._foreach_norm([values[i] for i, _ in self.members]), 1e-12)
+        for (i, part), length in zip(self.members, lengths, strict=True):
+            torch.div(values[i].permute(0, 2, 3, 1), length, out=part)  # channels last, as kernels lie on a GPU
+        found = orthogonal(self.matrices)
+        for (i, part), matrix in zip(self.members, found, strict=True):
+            yield i, _unfolded(matrix[:, : part[0].numel()], values[i]).permute(0, 3, 1, 2)
 
 
-def orthogonal(matrices: Tensor, dtype: torch.dtype) -> Tensor:
-    """Matrices (k, m, n) with the same singular vectors and singular values of about one, computed in ``dtype``.
+def _unfolded(matrix: Tensor, kernel: Tensor) -> Tensor:
+    """A view (o, h, w, i) of a matrix (o, h w i) of a kernel (o, i, h, w)."""
+    _, inputs, height, width = kernel.shape
+    return matrix.unflatten(1, (height, width, inputs))
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """Of matrices (k, m, n) of length 1 those with the same singular vectors and singular values of about one.
 
     Newton and Schulz's way: an odd polynomial of a matrix is the polynomial of its singular values, and this one brings
     all that are not tiny beside the largest between 0.6 and 1.25. Several rounds are taken on the small square ``x x'``
@@ -140,20 +167,22 @@ def orthogonal(matrices: Tensor, dtype: torch.dtype) -> Tensor:
     """
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if tall else matrices
-    x = (x / torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp_min(1e-12)).to(dtype)
-    first, third, fifth = _POLYNOMIAL
-    constant = first * torch.eye(x.shape[1], dtype=dtype, device=x.device)
     for rounds in _ROUNDS:
-        square = x @ x.mT
-        rest = torch.baddbmm(square, square, square, beta=third, alpha=fifth)  # of the polynomial, beside its constant
-        factor = constant + rest
-        for _ in range(rounds - 1):
-            square = torch.baddbmm(square, rest, square, beta=first)
-            square = torch.baddbmm(square, square, rest, beta=first)
-            rest = torch.baddbmm(square, square, square, beta=third, alpha=fifth)
-            factor = torch.baddbmm(factor, rest, factor, beta=first)
-        x = factor @ x
-    return (x.mT if tall else x).to(matrices.dtype)
+        x = _factor(x @ x.mT, rounds) @ x
+    return x.mT if tall else x
+
+
+def _factor(square: Tensor, rounds: int) -> Tensor:
+    """By what (k, m, m) so many rounds multiply matrices with the squares ``x x'`` (k, m, m)."""
+    first, third, fifth = _POLYNOMIAL
+    rest = torch.baddbmm(square, square, square, beta=third, alpha=fifth)  # of the polynomial, beside its constant
+    factor = first * torch.eye(square.shape[1], dtype=square.dtype, device=square.device) + rest
+    for _ in range(rounds - 1):
+        square = torch.baddbmm(square, rest, square, beta=first)
+        square = torch.baddbmm(square, square, rest, beta=first)
+        rest = torch.baddbmm(square, square, square, beta=third, alpha=fifth)
+        factor = torch.baddbmm(factor, rest, factor, beta=first)
+    return factor
 
 
 def _gradients(parameters: Sequence[Tensor]) -> list[Tensor]:

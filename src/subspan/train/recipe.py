@@ -25,8 +25,15 @@ STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 # Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
 _LATER = (
     *("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual"),
-    *("optimiser", "kernel_rate"),
+    *("optimiser", "kernel_rate", "pool", "mix_until", "varied"),
 )
+
+# What members that are trained side by side and joined must share.
+_SHARED = {
+    *("name", "members", "varied", "mutual", "kept_features", "stage_weight", "head", "head_bias"),
+    *("epochs", "batch_size", "crop_size", "early_size", "early_share", "mean", "std"),
+    *("rotation_share", "turn_loss", "cuts"),
+}
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,9 @@ class Recipe:
     )
     norm: Literal["batch", "group", "none"] = option("batch", "normalisation inside the network")
     se: bool = option(False, "squeeze-and-excitation in every block")
+    pool: Literal["max", "blurred"] = option(
+        "max", "the largest of 2x2, or these blurred; Tian only"
+    )
     dropblock: Literal["paper", "full", "none"] = option(
         "paper", "blocks of size 1 (paper), 5 (full) or none; Tian only"
     )
@@ -60,6 +70,9 @@ class Recipe:
     head_scale: float = option(16.0, "scale of a cosine head")
     learn_scale: bool = option(False, "learn the scale of a cosine head")
     members: int = option(1, "networks with seeds of their own, trained at once and joined into one")
+    varied: tuple[str, ...] = option(
+        (), "what members differ in beside their seed, in turn: head_scale=16/10,jitter=0.4/0.4/0"
+    )
     mutual: float = option(
         0.0, "share of a member's target that is what the other members answer to the same images; 0: it learns alone"
     )
@@ -105,6 +118,7 @@ class Recipe:
     feature_mix: float = option(
         0.0, "share of batches whose maps are blended with another image's after a random stage; not those of cutmix"
     )
+    mix_until: float = option(1.0, "share of the training after which images and maps are no longer mixed")
     mean: tuple[float, ...] = option(MEAN, "mean of each channel, subtracted")
     std: tuple[float, ...] = option(STD, "standard deviation of each channel, divided by")
 
@@ -132,7 +146,7 @@ class Recipe:
             },
             shares=(
                 *("resized_share", "rotation_share", "cutmix", "feature_mix", "label_smoothing", "drop_rate"),
-                *("early_share", "average_decay", "average_start", "jitter"),
+                *("early_share", "mix_until", "average_decay", "average_start", "jitter"),
             ),
             below_one=("momentum", "mutual"),
         )
@@ -150,6 +164,8 @@ class Recipe:
             raise ValueError(f"std must be three positive numbers, got {self.std}")
         if self.stem != "standard" and not self.backbone.endswith("-he"):
             raise ValueError(f"stem '{self.stem}' is one of resnet18-he; {self.backbone} has a stem of its own")
+        if self.pool != "max" and not self.backbone.endswith("-tian"):
+            raise ValueError(f"pool '{self.pool}' is one of Tian's networks; {self.backbone} has pools of its own")
         if self.backbone.endswith("-tian") and self.crop_size < 16:
             raise ValueError(
                 f"crop_size must be at least 16, as {self.backbone} halves it four times; got {self.crop_size}"
@@ -184,6 +200,12 @@ class Recipe:
             raise ValueError(f"turn_loss needs turned images: rotation_share above 0, got {self.rotation_share}")
         if list(self.cuts) != sorted(set(self.cuts)):
             raise ValueError(f"cuts must ascend, got {self.cuts}")
+        if self.varied and (self.members == 1 or self.mutual > 0):
+            raise ValueError(
+                f"varied needs members that are trained apart, got members={self.members} and mutual={self.mutual:g}"
+            )
+        for member in range(self.members if self.varied else 0):
+            member_recipe(self, member)  # raises where its values do not fit
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -267,15 +289,44 @@ def find_recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def member_recipe(recipe: Recipe) -> Recipe:
-    """The recipe of each member of a joined network; a recipe of one network is its own."""
-    alone = {name: getattr(Recipe, name) for name in ("members", "mutual", "kept_features", "stage_weight")}
-    return dataclasses.replace(recipe, **alone)
+def member_recipe(recipe: Recipe, member: int = 0) -> Recipe:
+    """The recipe of one member of a joined network, counted from 0; a recipe of one network is its own.
+
+    >>> [member_recipe(Recipe(members=3, varied=("jitter=0.4/0",)), i).jitter for i in range(3)]
+    [0.4, 0.0, 0.4]
+    """
+    alone = {name: getattr(Recipe, name) for name in ("members", "varied", "mutual", "kept_features", "stage_weight")}
+    return dataclasses.replace(recipe, **alone, **_varied_values(recipe.varied, member))
 
 
-def learner_recipe(recipe: Recipe) -> Recipe:
+def _varied_values(varied: Sequence[str], member: int) -> dict[str, Any]:
+    """The values of one member, by field."""
+    values: dict[str, Any] = {}
+    for entry in varied:
+        name, _, choices = entry.partition("=")
+        known = [field.name for field in dataclasses.fields(Recipe) if field.name not in _SHARED]
+        if name not in known:
+            raise ValueError(f"members may differ in {', '.join(known)}; got varied {entry!r}")
+        values[name] = _parsed(name, choices.split("/")[member % len(choices.split("/"))])
+    return values
+
+
+def _parsed(name: str, text: str) -> Any:
+    """A value of a field as it is written in ``varied``."""
+    kind = type(getattr(Recipe, name))
+    if kind is bool:
+        if text not in ("true", "false"):
+            raise ValueError(f"varied {name} must be true or false, got {text!r}")
+        return text == "true"
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"varied {name} must be like {getattr(Recipe, name)!r}, got {text!r}") from None
+
+
+def learner_recipe(recipe: Recipe, learner: int = 0) -> Recipe:
     """The recipe of what one training trains: a network or member by itself, or members together."""
-    return recipe if recipe.mutual > 0 else member_recipe(recipe)
+    return recipe if recipe.mutual > 0 else member_recipe(recipe, learner)
 
 
 def with_stages(members: Sequence[Network], recipe: Recipe) -> list[Network]:
@@ -301,8 +352,9 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
         kept = kept_directions(recipe, width)
         return join_networks(members, torch.zeros(width, kept) if kept else None)
     options: dict[str, object] = {"width": recipe.width, "norm": recipe.norm, "se": recipe.se}
-    if recipe.backbone.endswith("-tian"):  # others have no dropout of their own
+    if recipe.backbone.endswith("-tian"):  # others have no dropout and no such pools
         options |= {"dropblock": recipe.dropblock, "drop_rate": recipe.drop_rate, "drop_ramp": recipe.drop_ramp}
+        options |= {"pool": recipe.pool}
     elif recipe.backbone.endswith("-he"):
         options |= {"stem": recipe.stem}
     backbone = create_backbone(recipe.backbone, seed=derive_seed(seed, "backbone"), **options)
@@ -321,8 +373,8 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
 
 
 def _build_members(recipe: Recipe, classes: int, seed: int) -> list[Network]:
-    one = member_recipe(recipe)
-    return [build_network(one, classes, member_seed(seed, i)) for i in range(recipe.members)]
+    each = range(recipe.members)
+    return [build_network(member_recipe(recipe, i), classes, member_seed(seed, i)) for i in each]
 
 
 def build_learner(recipe: Recipe, classes: int, seed: int) -> Network | MutualMembers:

@@ -311,9 +311,9 @@ def train(
         store = place_images(images, runtime.images, processes.device)
         about = {"torch": torch.__version__, "device": processes.device_name, **(about or {})}
         trainees = [
-            _Trainee(learner, learner_recipe(recipe), images, store, processes, runtime, about)
+            _Trainee(learner, learner_recipe(recipe, i), images, store, processes, runtime, about)
             for job in jobs
-            for learner in learner_jobs(job, recipe)
+            for i, learner in enumerate(learner_jobs(job, recipe))
         ]
         for job in jobs:
             check_folders(job, recipe)
