@@ -17,7 +17,7 @@ from subspan.backbones import (
     register_backbone,
     use_sums,
 )
-from subspan.backbones.blocks import BatchNorm
+from subspan.backbones.blocks import BatchNorm, conv
 from subspan.backbones.tian import largest, largest_blurred
 
 
@@ -226,6 +226,22 @@ def test_batch_statistics_by_sums_in_half_precision() -> None:
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found, plain(values))
     torch.testing.assert_close(norm.running_var, plain.running_var)
+
+
+def test_a_kernel_of_one_place_with_a_stride_is_pytorchs() -> None:
+    """Output and gradients; few channels, channels last: where oneDNN may write past its memory."""
+    own, plain = conv(5, 7, 1, stride=2).double(), nn.Conv2d(5, 7, 1, stride=2, bias=False).double()
+    with torch.no_grad():
+        plain.weight.copy_(own.weight)
+    values = torch.randn(2, 5, 9, 9, generator=torch.Generator().manual_seed(0)).double()
+    found = []
+    for kernel, given in ((own, values.to(memory_format=torch.channels_last)), (plain, values)):
+        inputs = given.detach().requires_grad_()
+        output = kernel(inputs)
+        output.square().sum().backward()
+        found.append([output.detach(), inputs.grad, kernel.weight.grad])
+    for computed, expected in zip(*found, strict=True):
+        torch.testing.assert_close(computed, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_batch_statistics_by_sums_of_a_constant_channel_are_finite() -> None:

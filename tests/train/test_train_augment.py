@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageEnhance, ImageOps
+from torch._dynamo.utils import counters
 
 from subspan.train.augment import Augment, gather_padded, gather_resized, jitter, scale_down, turn
 from subspan.train.recipe import PAPER, Recipe
@@ -151,6 +152,18 @@ def test_after_its_steps_nothing_is_mixed() -> None:
             assert torch.equal(images, augmented(PLAIN, step=step)[0])
             assert share == 1
             assert (mixing.shares == 1).all()
+
+
+def test_members_that_differ_in_shares_are_served_by_one_compiled_code() -> None:
+    recipe, rows = dataclasses.replace(PLAIN, jitter=0.4, resized_share=0.25, cutmix=0.6), torch.arange(6)
+    torch.compiler.reset()
+    counters.clear()
+    for changes in ({}, {"resized_share": 0.5}, {"jitter": 0.2, "cutmix": 0.7}):
+        augment = Augment(dataclasses.replace(recipe, **changes), 5, 0, mixed_steps=10 * len(changes) + 1)
+        given = torch.from_numpy(STORE), rows, rows % 5, torch.tensor(3), rows
+        compiled = torch.compile(augment, dynamic=False, backend="eager")(*given)
+        assert all(torch.equal(one, other) for one, other in zip(compiled, augment(*given), strict=True))
+    assert counters["stats"]["unique_graphs"] == 1
 
 
 def test_maps_are_mixed_after_one_stage_in_batches_without_cutmix() -> None:

@@ -31,12 +31,22 @@ class Augment(nn.Module):
     luma: Tensor  # (3,)
     orders: Tensor  # (6, 3): orders of brightness (0), contrast (1) and saturation (2)
     key: Tensor  # ()
+    jitter: Tensor  # (): as the recipe has it, and so on
+    resized_share: Tensor  # ()
+    cutmix: Tensor  # ()
+    feature_mix: Tensor  # ()
+    mixed_steps: Tensor  # ()
 
     def __init__(self, recipe: Recipe, classes: int, seed: int, *, mixed_steps: float = math.inf) -> None:
         """``mixed_steps``: how many steps mix images, from the first."""
         super().__init__()
-        self.recipe, self.classes, self.mixed_steps = recipe, classes, mixed_steps
-        # Tensors made while a CUDA graph is captured would be copied from the host; so all constants are buffers.
+        self.recipe, self.classes = recipe, classes
+        # Tensors made while a CUDA graph is captured would be copied from the host; so all constants are buffers. What
+        # members may differ in is one, too: compiled code then serves them all.
+        for name in ("jitter", "resized_share", "cutmix", "feature_mix"):
+            self.register_buffer(name, torch.tensor(getattr(recipe, name), dtype=torch.float32))
+        self.register_buffer("mixed_steps", torch.tensor(mixed_steps, dtype=torch.float64))
+        self._jitters, self._resizes, self._mixes = recipe.jitter > 0, recipe.resized_share > 0, recipe.cutmix > 0
         self.register_buffer("mean", torch.tensor(recipe.mean, dtype=torch.float32))
         self.register_buffer("std", torch.tensor(recipe.std, dtype=torch.float32))
         self.register_buffer("luma", torch.tensor(_GRAY, dtype=torch.float32))
@@ -63,10 +73,10 @@ class Augment(nn.Module):
         """
         recipe, key = self.recipe, fold(self.key, step)
         pixels = self.crop(store, rows, key, place)
-        if recipe.jitter > 0:
+        if self._jitters:
             order = self.orders[_integers(fold(key, _ORDER), place, len(self.orders))]
             factors = torch.stack([uniform(fold(key, _FACTORS * 16 + i), place) for i in range(3)], dim=1)
-            pixels = jitter(pixels, order, 1 + recipe.jitter * (2 * factors - 1), self.luma)
+            pixels = jitter(pixels, order, 1 + self.jitter * (2 * factors - 1), self.luma)
         if recipe.flip:
             mirrored = uniform(fold(key, _FLIP), place) < 0.5
             pixels = torch.where(mirrored[:, None, None, None], pixels.flip(2), pixels)
@@ -76,7 +86,7 @@ class Augment(nn.Module):
             pixels = turn(pixels, quarters)
             labels = labels + quarters * self.classes
         images = scale_down(self.normalise(pixels), size or recipe.crop_size)
-        if recipe.cutmix == 0:
+        if not self._mixes:
             return images, labels, labels, torch.ones((), device=images.device)
         return self.mix(images, labels, step)
 
@@ -96,7 +106,7 @@ class Augment(nn.Module):
         top = _integers(fold(key, _TOP), place, height + spare) - recipe.padding
         left = _integers(fold(key, _LEFT), place, width + spare) - recipe.padding
         padded = gather_padded(store, rows, top, left, size)
-        if recipe.resized_share == 0:
+        if not self._resizes:
             return padded
         area = recipe.resized_min + (recipe.resized_max - recipe.resized_min) * uniform(fold(key, _AREA), place)
         aspect = torch.exp((2 * uniform(fold(key, _ASPECT), place) - 1) * 0.28768207)  # log(4 / 3)
@@ -111,14 +121,14 @@ class Augment(nn.Module):
             wide,
             size,
         )
-        by_area = uniform(fold(key, _RESIZE), place) < recipe.resized_share
+        by_area = uniform(fold(key, _RESIZE), place) < self.resized_share
         return torch.where(by_area[:, None, None, None], resized, padded)
 
     def mix(self, images: Tensor, labels: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """CutMix (Yun et al., ICCV 2019): one box per batch, whose area is uniform before it is cut at the border."""
         size, key = images.shape[-1], fold(self.key, step)
         one = torch.zeros((), dtype=torch.int32, device=images.device)
-        mixed = (uniform(fold(key, _MIX), one) < self.recipe.cutmix) & (step < self.mixed_steps)
+        mixed = (uniform(fold(key, _MIX), one) < self.cutmix) & (step < self.mixed_steps)
         side = size * torch.sqrt(uniform(fold(key, _SHARE), one)) * mixed
         line = torch.arange(size, device=images.device)
         inside = []
@@ -139,8 +149,8 @@ class Augment(nn.Module):
         """
         key = fold(self.key, step)
         one = torch.zeros((), dtype=torch.int32, device=labels.device)
-        drawn, partner = uniform(fold(key, _MIX), one) - self.recipe.cutmix, _partners(key, labels)
-        chosen = (drawn >= 0) & (drawn < self.recipe.feature_mix) & (step < self.mixed_steps)
+        drawn, partner = uniform(fold(key, _MIX), one) - self.cutmix, _partners(key, labels)
+        chosen = (drawn >= 0) & (drawn < self.feature_mix) & (step < self.mixed_steps)
         blend = uniform(fold(key, _SHARE), one)
         here = torch.arange(STAGES, device=labels.device) == _integers(fold(key, _STAGE), one, STAGES)
         mixing = Mixing(partner, torch.where(chosen & here, blend, 1.0))

@@ -55,9 +55,7 @@ class Recipe:
     )
     norm: Literal["batch", "group", "none"] = option("batch", "normalisation inside the network")
     se: bool = option(False, "squeeze-and-excitation in every block")
-    pool: Literal["max", "blurred"] = option(
-        "max", "the largest of 2x2, or these blurred; Tian only"
-    )
+    pool: Literal["max", "blurred"] = option("max", "the largest of 2x2, or these blurred; Tian only")
     dropblock: Literal["paper", "full", "none"] = option(
         "paper", "blocks of size 1 (paper), 5 (full) or none; Tian only"
     )
