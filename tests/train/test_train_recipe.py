@@ -22,12 +22,13 @@ def test_paper_is_what_the_paper_says() -> None:
 
 def test_strong_is_what_the_documentation_says() -> None:
     strong = find_recipe("strong")
-    assert (strong.weight_decay, strong.cutmix, strong.se, strong.epochs, strong.members) == (1e-3, 0.6, True, 60, 4)
+    assert (strong.weight_decay, strong.cutmix, strong.se, strong.epochs, strong.members) == (1e-3, 0.6, True, 66, 4)
     assert (strong.head, strong.head_scale, strong.schedule) == ("cosine", 16.0, "cosine")
-    assert (strong.optimiser, strong.kernel_rate, strong.learning_rate) == ("muon", 0.01, 0.05)
+    assert (strong.optimiser, strong.kernel_rate, strong.learning_rate) == ("muon", 0.016, 0.1)
+    assert (strong.batch_size, strong.pool) == (128, "blurred")
     assert (strong.dropblock, strong.resized_share, strong.stage_weight) == ("none", 0.25, 0.0)
     assert (strong.crop_size, strong.padding, strong.early_size) == (104, 10, 64)
-    assert [strong.size_at(epoch) for epoch in (0, 39, 40, 59)] == [64, 64, 104, 104]
+    assert [strong.size_at(epoch) for epoch in (0, 43, 44, 65)] == [64, 64, 104, 104]
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -258,11 +258,15 @@ RECIPES: dict[str, Recipe] = {
     "paper": PAPER,
     "paper-tiered": dataclasses.replace(PAPER, name="paper-tiered", epochs=60, cuts=(30, 45)),
     # What each network has is from PAPER-NOTES 4.6; that several short ones are worth more than a long one, larger
-    # images more than either, and Muon more than any of it, from benchmarks/base_sessions.md.
+    # images more than either, and Muon and blurred pools more than any of it, from benchmarks/base_sessions.md.
     "strong": dataclasses.replace(
         PAPER,
         name="strong",
+        pool="blurred",
         optimiser="muon",
+        batch_size=128,
+        learning_rate=0.1,
+        kernel_rate=0.016,
         weight_decay=1e-3,
         dropblock="none",
         cutmix=0.6,
@@ -274,7 +278,7 @@ RECIPES: dict[str, Recipe] = {
         head="cosine",
         schedule="cosine",
         cuts=(),
-        epochs=60,
+        epochs=66,
         members=4,
     ),
 }
