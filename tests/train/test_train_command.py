@@ -147,6 +147,22 @@ def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -
     assert trained.belongs_to(torch.tensor(packed.base_weight))
 
 
+def test_the_command_tells_what_each_member_came_to(photographs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "24", "--epochs", "1", "--cuts", ""]
+    quiet = ["--no-progress", "--no-tensorboard", "--batch-size", "8", "--members", "2", "--varied", "jitter=0.4/0"]
+    words = ["train", "--data", str(photographs), "--split", "folder", "--out", str(folder), "--device", "cpu"]
+    for more in ([], ["--resume"]):
+        result = RUNNER.invoke(app, [*words, *small, *quiet, *more])
+        assert result.exit_code == 0, result.output
+        for member, jitter in enumerate((0.4, 0.0), start=1):
+            own = json.loads((folder / f"member-{member}" / "run.json").read_text())
+            assert own["recipe"]["jitter"] == jitter
+            validation, test = own["results"]["validation"], own["results"]["test"]
+            told = f"  member-{member}: validation {validation:.2f} %, test {test:.2f} %, jitter {jitter}"
+            assert told in result.output.splitlines()
+
+
 def test_a_run_takes_its_own_images_in_a_size_it_knows(photographs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run = ["--run", str(folder), "--device", "cpu"]

@@ -28,7 +28,7 @@ from subspan.train.device import find_device
 from subspan.train.extract import Extractor, Viewing
 from subspan.train.job import Job
 from subspan.train.pack import Storage, feature_set
-from subspan.train.recipe import RECIPES, Recipe, find_recipe
+from subspan.train.recipe import RECIPES, Recipe, find_recipe, varied_values
 from subspan.train.run import RunSettings, export_shards, load_run, results_of
 from subspan.train.trainer import Outcome, Runtime, train
 
@@ -336,13 +336,18 @@ def _slug(name: str) -> str:
 
 
 def _tell(outcome: Outcome, recipe: Recipe) -> None:
-    accuracies = {"validation": outcome.validation, "test": outcome.test}
-    shown = ", ".join(f"{what} {value:.2f} %" for what, value in accuracies.items() if value == value)
     networks = f"{recipe.members} networks joined, " if recipe.members > 1 else ""
     joined = networks + ("features of two stages, " if recipe.stage_weight > 0 else "")
-    Console().print(
-        f"{outcome.job.name}: {joined}{shown}; {outcome.seconds:.1f} s, {outcome.images_per_second:,.0f} images/s "
-        f"({outcome.execution or 'trained before'}); {outcome.job.folder}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    lines = [
+        f"{outcome.job.name}: {joined}{_accuracies(outcome)}; {outcome.seconds:.1f} s, "
+        f"{outcome.images_per_second:,.0f} images/s ({outcome.execution or 'trained before'}); {outcome.job.folder}"
+    ]
+    for i, member in enumerate(outcome.members if recipe.members > 1 else ()):
+        own = "".join(f", {name} {value}" for name, value in varied_values(recipe.varied, i).items())
+        lines.append(f"  {member.job.folder.name}: {_accuracies(member)}{own}")
+    Console().print("\n".join(lines), highlight=False, soft_wrap=True)
+
+
+def _accuracies(outcome: Outcome) -> str:
+    accuracies = {"validation": outcome.validation, "test": outcome.test}
+    return ", ".join(f"{what} {value:.2f} %" for what, value in accuracies.items() if value == value)

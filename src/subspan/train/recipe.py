@@ -298,11 +298,11 @@ def member_recipe(recipe: Recipe, member: int = 0) -> Recipe:
     [0.4, 0.0, 0.4]
     """
     alone = {name: getattr(Recipe, name) for name in ("members", "varied", "mutual", "kept_features", "stage_weight")}
-    return dataclasses.replace(recipe, **alone, **_varied_values(recipe.varied, member))
+    return dataclasses.replace(recipe, **alone, **varied_values(recipe.varied, member))
 
 
-def _varied_values(varied: Sequence[str], member: int) -> dict[str, Any]:
-    """The values of one member, by field."""
+def varied_values(varied: Sequence[str], member: int) -> dict[str, Any]:
+    """What sets one member, counted from 0, apart from the others, by field."""
     values: dict[str, Any] = {}
     for entry in varied:
         name, _, choices = entry.partition("=")

@@ -62,6 +62,7 @@ class Outcome:
     test: float
     seconds: float  # of all epochs, also those before a resume
     images_per_second: float  # of the whole process, best epoch
+    members: tuple["Outcome", ...] = ()  # of a joined network
 
     def results(self) -> dict[str, Any]:
         """For the records."""
@@ -268,11 +269,12 @@ def _join(
     if before.get("members") == own and (job.folder / run.WEIGHTS).exists():
         network, settings = run.load_run(job.folder)
         if settings.recipe.digest() == recipe.digest():
-            return Outcome.recorded(job, network.to(device), device, before)
+            return replace(Outcome.recorded(job, network.to(device), device, before), members=tuple(members))
     network = join_members(networks, recipe, images, job.train_rows, device)
     validation, test = (_accuracy(network, images, job, part, recipe, device) for part in get_args(Part))
     last = members[-1]  # side by side all take the same time; those added later have theirs in their own records
-    outcome = Outcome(job, network, device, last.execution, validation, test, last.seconds, last.images_per_second)
+    spent = last.seconds, last.images_per_second
+    outcome = Outcome(job, network, device, last.execution, validation, test, *spent, tuple(members))
     if processes.first:
         settings = run.RunSettings(recipe, job.classes, job.seed, job.name, job.split_digest, about)
         run.save_weights(job.folder, network, settings)
