@@ -58,11 +58,11 @@ class World:
         return split_maps(network, settings, self.images, self.split, Contents(), where=where, device=CPU)  # type: ignore[arg-type]
 
 
-def make_world(folder: Path, **changes: object) -> World:
+def make_world(folder: Path, seed: int = 0, **changes: object) -> World:
     """Train the tiny network into a folder; seconds."""
     images = made_up_images()
     split = FolderSessions(base_fraction=BASE / (BASE + NOVEL), ways=WAYS).make(images)
-    job = Job.from_split(images, split, folder, seed=0)
+    job = Job.from_split(images, split, folder, seed=seed)
     quiet = Runtime(device="cpu", tensorboard=False, progress=False, checkpoint_every=0, validate_every=0)
     recipe = dataclasses.replace(RECIPE, **changes)  # type: ignore[arg-type]
     train(images.images, [job], recipe, quiet, about={"image_size": SIZE, "validation": 0})

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_up_images import BASE, World, run
+from made_up_images import BASE, World, make_world, run
 
 from subspan.backbones import CosineHead, EuclideanHead, LinearHead
 from subspan.protocols.results import EpisodeResult
@@ -25,14 +25,25 @@ def result(maps: SplitMaps, system: XtarNet, steps: int, **changes: object) -> E
     return PROTOCOL.run(maps.items, ready, episodes=PROTOCOL.draw(maps.items).first_shots(system.shots))
 
 
-def test_it_learns_and_its_second_stage_helps(world: World) -> None:
-    maps = world.maps("stage")
-    both, untrained = result(maps, QUICK, 200), result(maps, QUICK, 1)
-    frozen = result(maps, dataclasses.replace(QUICK, branches="frozen"), 200)
-    chance = 100 / (BASE + 2)
-    assert both.joint.mean() > 5 * chance
-    assert both.joint.mean() > untrained.joint.mean() + 1
-    assert both.joint.mean() > frozen.joint.mean() + 1
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> list[SplitMaps]:
+    """Maps of three networks that have only begun to learn, so that there is something to add to their features.
+
+    Several, and means over them: where a training ends depends on the roundings of the machine.
+    """
+    changes = {"epochs": 1, "cuts": (), "learning_rate": 0.01}
+    return [make_world(tmp_path_factory.mktemp("begun"), seed, **changes).maps("stage") for seed in range(3)]
+
+
+def test_it_learns_and_its_second_stage_helps(begun: list[SplitMaps]) -> None:
+    def mean(system: XtarNet, steps: int) -> float:
+        return float(np.mean([result(maps, system, steps, batch=4).joint.mean() for maps in begun]))
+
+    both, untrained = mean(QUICK, 200), mean(QUICK, 1)
+    frozen = mean(dataclasses.replace(QUICK, branches="frozen"), 200)
+    assert both > 5 * 100 / (BASE + 2)  # of chance
+    assert both > untrained + 1
+    assert both > frozen + 1
 
 
 def with_nearest_means(maps: SplitMaps) -> SplitMaps:
@@ -44,14 +55,15 @@ def with_nearest_means(maps: SplitMaps) -> SplitMaps:
     return dataclasses.replace(maps, head=head)
 
 
-def test_a_euclidean_head_needs_no_scale_and_one_shot_is_harder(world: World) -> None:
-    maps = with_nearest_means(world.maps("stage"))
-    system = dataclasses.replace(QUICK, shots=1)
+def test_a_euclidean_head_needs_no_scale_and_one_shot_is_harder(begun: list[SplitMaps]) -> None:
+    system, each = dataclasses.replace(QUICK, shots=1), [with_nearest_means(maps) for maps in begun]
     # Distances to means are far larger than a head would have learned: smaller steps.
-    one, five = (result(maps, each, 60, rates=(0.01, 0.001)) for each in (system, QUICK))
-    assert (one.shots, five.shots) == (1, 5)
-    assert one.protocol == f"{PROTOCOL.digest}, first 1 of 5 shots"
-    assert 3 * 100 / (BASE + 2) < one.joint.mean() < five.joint.mean()
+    one, five = ([result(maps, s, 60, rates=(0.003, 0.0003)) for maps in each] for s in (system, QUICK))
+    assert (one[0].shots, five[0].shots) == (1, 5)
+    assert one[0].protocol == f"{PROTOCOL.digest}, first 1 of 5 shots"
+    means = [np.mean([found.joint.mean() for found in several]) for several in (one, five)]
+    assert 3 * 100 / (BASE + 2) < means[0] < means[1]
+    maps = each[0]
     ready = system.on(maps, run(steps=1, **FAST))
     assert xtarnet.LOG_SCALE not in ready.prepared.parameters
     assert "a Euclidean head, as published" in ready.notes()[0]

@@ -303,13 +303,14 @@ def member_recipe(recipe: Recipe, member: int = 0) -> Recipe:
 
 def varied_values(varied: Sequence[str], member: int) -> dict[str, Any]:
     """What sets one member, counted from 0, apart from the others, by field."""
+    known = [field.name for field in dataclasses.fields(Recipe) if field.name not in _SHARED]
     values: dict[str, Any] = {}
     for entry in varied:
-        name, _, choices = entry.partition("=")
-        known = [field.name for field in dataclasses.fields(Recipe) if field.name not in _SHARED]
+        name, _, listed = entry.partition("=")
         if name not in known:
             raise ValueError(f"members may differ in {', '.join(known)}; got varied {entry!r}")
-        values[name] = _parsed(name, choices.split("/")[member % len(choices.split("/"))])
+        choices = listed.split("/")
+        values[name] = _parsed(name, choices[member % len(choices)])
     return values
 
 
