@@ -15,11 +15,13 @@ import pytest
 import torch
 from colour_classes import colour_images, colour_job, tiny_recipe
 from safetensors.torch import load
+from torch.nn.functional import conv2d
 
 from subspan.backbones.blocks import BatchNorm
 from subspan.backbones.checkpoint import read_tensors, write_tensors
 from subspan.train import run as training_run
 from subspan.train import step
+from subspan.train.recipe import MEAN, STD
 from subspan.train.run import export_shards, load_run
 from subspan.train.trainer import Outcome, Runtime, train
 from waiting import wait_until
@@ -97,6 +99,29 @@ def test_images_grow_after_the_early_epochs(tmp_path: Path) -> None:
         outcome = run(tmp_path / "small", epochs=8, cuts=(6,), jitter=0.0, early_size=16, early_share=0.5)
     assert seen == [16] * 24 + [32] * 24
     assert outcome.test >= 90
+
+
+def test_clean_statistics_are_those_of_the_training_images_as_they_are(tmp_path: Path) -> None:
+    recipe = {"epochs": 2, "cutmix": 0.6}
+    run(tmp_path / "as-trained", **recipe)
+    recipe["clean_statistics"] = True
+    outcome = run(tmp_path / "clean", **recipe)
+    before, after = weights(tmp_path / "as-trained"), weights(tmp_path / "clean")
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {name for name in before if "running_" in name or "num_batches" in name}
+
+    images, job = colour_images()[0], colour_job(tmp_path, 1)
+    assert len(job.train_rows) <= 500  # one batch, so plain means over all images
+    pixels = torch.from_numpy(images[job.train_rows]).double() / 255
+    inputs = ((pixels - torch.tensor(MEAN)) / torch.tensor(STD)).permute(0, 3, 1, 2)
+    maps = conv2d(inputs, after["backbone.layer1.0.conv1.weight"].double(), padding=1)
+    for name, wanted in (("running_mean", maps.mean((0, 2, 3))), ("running_var", maps.var((0, 2, 3)))):
+        torch.testing.assert_close(after[f"backbone.layer1.0.bn1.{name}"].double(), wanted, rtol=1e-4, atol=1e-5)
+    norms = [part for part in outcome.network.modules() if isinstance(part, BatchNorm)]
+    assert {norm.momentum for norm in norms} == {0.1}
+
+    again = train(images, [colour_job(tmp_path / "clean", 1)], tiny_recipe(**recipe), QUICK, resume=True)[0]
+    assert_same_tensors(dict(again.network.state_dict()), dict(outcome.network.state_dict()))
 
 
 def test_averaged_weights_replace_the_last_ones(tmp_path: Path) -> None:

@@ -93,13 +93,14 @@ class TrainStep:
         self.networks = network.members if isinstance(network, MutualMembers) else [network]
         self._models: list[Callable[..., Tensor]] = [*self.networks] if model is None else [model]
         self._backward = backward or (lambda loss: loss.backward())
-        mixed_steps = round(recipe.mix_until * recipe.epochs) * self.steps_per_epoch
-        self.augment = Augment(recipe, classes, derive_seed(seed, "augment"), mixed_steps=mixed_steps).to(device)
+        ends = {"mixed_steps": recipe.mix_until, "plain_step": recipe.plain_after}
+        ends = {name: round(share * recipe.epochs) * self.steps_per_epoch for name, share in ends.items()}
+        self.augment = Augment(recipe, classes, derive_seed(seed, "augment"), **ends).to(device)
         self._augment: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] = self.augment
         self._score: Callable[..., tuple[Tensor, Tensor]] = self._loss_and_correct
         self.optimiser = _optimiser(recipe, network)
         self.averages = {k: v.clone() for k, v in _averaged(network)} if recipe.average_decay > 0 else {}
-        self._bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and device.type == "cuda")
+        self.bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and device.type == "cuda")
 
         self.step = torch.zeros((), dtype=torch.int64, device=device)
         self._rates = torch.from_numpy(learning_rates(recipe, self.steps_per_epoch)).to(device)
@@ -131,7 +132,7 @@ class TrainStep:
             mixing: list[Mixing] = []
             if self.recipe.feature_mix > 0:
                 partners, share, *mixing = self.augment.mix_features(labels, partners, share, self.step)
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._bf16):
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
             logits = self._logits(images, *mixing)
         loss, correct = self._score(logits, labels, partners, share)
         self._backward(loss)

@@ -15,12 +15,12 @@ from subspan.backbones import Network, pad_inputs
 from subspan.backbones.joined import join_networks
 from subspan.train import logs, run
 from subspan.train.distributed import Processes
-from subspan.train.evaluate import accuracy
+from subspan.train.evaluate import accuracy, renew_statistics
 from subspan.train.job import Job
 from subspan.train.members import check_folders, join_members, learner_jobs, member_jobs
 from subspan.train.recipe import Recipe, build_learner, learner_recipe, member_recipe
 from subspan.train.source import Residence, ResidentImages, StreamedImages, place_images
-from subspan.train.step import CompileMode, Execution, TrainStep
+from subspan.train.step import CompileMode, Execution, TrainStep, epoch_order
 from subspan.values import check_options, option
 
 Part = Literal["validation", "test"]
@@ -200,12 +200,16 @@ class _Trainee:
         return row
 
     def finish(self, seconds: float, rate: float) -> list[Outcome]:
-        """Put averaged weights in place, measure each network in full precision, and save it.
+        """Put averaged weights and clean statistics in place, measure each network in full precision, and save it.
 
         A run that had ended before is left as it is.
         """
         step, recipe = self.step, member_recipe(self.recipe)
         step.network.load_state_dict(step.final_tensors())
+        if recipe.clean_statistics:
+            rows = self.job.train_rows[epoch_order(len(self.job.train_rows), self.job.seed, recipe.epochs)]
+            form = {"mean": recipe.mean, "std": recipe.std}
+            renew_statistics(step.network, self.images, rows, **form, device=step.device, bf16=step.bf16)
         jobs = member_jobs(self.job, self.recipe)
         if self.recorded:
             each = zip(jobs, step.networks, self.recorded, strict=True)
