@@ -154,19 +154,6 @@ def test_after_its_steps_nothing_is_mixed() -> None:
             assert (mixing.shares == 1).all()
 
 
-def test_plain_steps_only_move_and_mirror() -> None:
-    moving, rows = dataclasses.replace(PLAIN, flip=True), torch.arange(6)
-    recipe = dataclasses.replace(moving, jitter=0.4, resized_share=0.5, cutmix=0.5)
-    augment = Augment(recipe, 5, 0, plain_step=20)
-    for step in range(40):
-        images, *_, share = augment(torch.from_numpy(STORE), rows, rows % 5, torch.tensor(step), rows)
-        if step < 20:  # the same as without an end
-            assert torch.equal(images, augmented(recipe, step=step)[0])
-        else:
-            torch.testing.assert_close(images, augmented(moving, step=step)[0], rtol=0, atol=1e-6)
-            assert share == 1
-
-
 def test_members_that_differ_in_shares_are_served_by_one_compiled_code() -> None:
     recipe, rows = dataclasses.replace(PLAIN, jitter=0.4, resized_share=0.25, cutmix=0.6), torch.arange(6)
     torch.compiler.reset()

@@ -36,26 +36,16 @@ class Augment(nn.Module):
     cutmix: Tensor  # ()
     feature_mix: Tensor  # ()
     mixed_steps: Tensor  # ()
-    plain_step: Tensor  # ()
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        classes: int,
-        seed: int,
-        *,
-        mixed_steps: float = math.inf,
-        plain_step: float = math.inf,
-    ) -> None:
-        """``mixed_steps``: how many steps mix images, from the first; ``plain_step``: the first of the plain ones."""
+    def __init__(self, recipe: Recipe, classes: int, seed: int, *, mixed_steps: float = math.inf) -> None:
+        """``mixed_steps``: how many steps mix images, from the first."""
         super().__init__()
         self.recipe, self.classes = recipe, classes
         # Tensors made while a CUDA graph is captured would be copied from the host; so all constants are buffers. What
         # members may differ in is one, too: compiled code then serves them all.
         for name in ("jitter", "resized_share", "cutmix", "feature_mix"):
             self.register_buffer(name, torch.tensor(getattr(recipe, name), dtype=torch.float32))
-        self.register_buffer("mixed_steps", torch.tensor(min(mixed_steps, plain_step), dtype=torch.float64))
-        self.register_buffer("plain_step", torch.tensor(plain_step, dtype=torch.float64))
+        self.register_buffer("mixed_steps", torch.tensor(mixed_steps, dtype=torch.float64))
         self._jitters, self._resizes, self._mixes = recipe.jitter > 0, recipe.resized_share > 0, recipe.cutmix > 0
         self.register_buffer("mean", torch.tensor(recipe.mean, dtype=torch.float32))
         self.register_buffer("std", torch.tensor(recipe.std, dtype=torch.float32))
@@ -82,12 +72,11 @@ class Augment(nn.Module):
             A label carries the turn of its image: the class plus the number of classes for each quarter.
         """
         recipe, key = self.recipe, fold(self.key, step)
-        changing = step < self.plain_step
-        pixels = self.crop(store, rows, key, place, changing)
+        pixels = self.crop(store, rows, key, place)
         if self._jitters:
             order = self.orders[_integers(fold(key, _ORDER), place, len(self.orders))]
             factors = torch.stack([uniform(fold(key, _FACTORS * 16 + i), place) for i in range(3)], dim=1)
-            pixels = jitter(pixels, order, 1 + changing * self.jitter * (2 * factors - 1), self.luma)
+            pixels = jitter(pixels, order, 1 + self.jitter * (2 * factors - 1), self.luma)
         if recipe.flip:
             mirrored = uniform(fold(key, _FLIP), place) < 0.5
             pixels = torch.where(mirrored[:, None, None, None], pixels.flip(2), pixels)
@@ -105,8 +94,8 @@ class Augment(nn.Module):
         """Pixels (b, s, s, 3) in [0, 1] to network inputs (b, 3, s, s), channels last in memory."""
         return ((pixels - self.mean) / self.std).permute(0, 3, 1, 2)
 
-    def crop(self, store: Tensor, rows: Tensor, key: Tensor, place: Tensor, by_area: Tensor) -> Tensor:
-        """Random crops (b, s, s, 3) in [0, 1]: padded, or, where ``by_area`` (), a share by area and resized."""
+    def crop(self, store: Tensor, rows: Tensor, key: Tensor, place: Tensor) -> Tensor:
+        """Random crops (b, s, s, 3) in [0, 1]: padded, or for a share of the images by area and resized."""
         recipe, size = self.recipe, self.recipe.crop_size
         height, width = store.shape[1:3]
         spare = 2 * recipe.padding - size + 1
@@ -132,8 +121,8 @@ class Augment(nn.Module):
             wide,
             size,
         )
-        chosen = by_area & (uniform(fold(key, _RESIZE), place) < self.resized_share)
-        return torch.where(chosen[:, None, None, None], resized, padded)
+        by_area = uniform(fold(key, _RESIZE), place) < self.resized_share
+        return torch.where(by_area[:, None, None, None], resized, padded)
 
     def mix(self, images: Tensor, labels: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """CutMix (Yun et al., ICCV 2019): one box per batch, whose area is uniform before it is cut at the border."""

@@ -83,6 +83,8 @@ def renew_statistics(
     All else in the network is as in evaluation. Rows should be in random order: a batch of one class is no fair sample.
     """
     norms = [part for part in network.modules() if isinstance(part, BatchNorm)]
+    if not norms:
+        return
     momenta = [norm.momentum for norm in norms]
     with evaluation_mode(network), torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
         use_sums(network, False)  # which has no plain means over batches

@@ -25,7 +25,7 @@ STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 # Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
 _LATER = (
     *("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual"),
-    *("optimiser", "kernel_rate", "pool", "mix_until", "plain_after", "clean_statistics", "varied"),
+    *("optimiser", "kernel_rate", "pool", "mix_until", "clean_statistics", "varied"),
 )
 
 # What members that are trained side by side and joined must share.
@@ -117,9 +117,6 @@ class Recipe:
         0.0, "share of batches whose maps are blended with another image's after a random stage; not those of cutmix"
     )
     mix_until: float = option(1.0, "share of the training after which images and maps are no longer mixed")
-    plain_after: float = option(
-        1.0, "share of the training after which images are only moved, mirrored and turned: no jitter, area or mixing"
-    )
     mean: tuple[float, ...] = option(MEAN, "mean of each channel, subtracted")
     std: tuple[float, ...] = option(STD, "standard deviation of each channel, divided by")
 
@@ -150,7 +147,7 @@ class Recipe:
             },
             shares=(
                 *("resized_share", "rotation_share", "cutmix", "feature_mix", "label_smoothing", "drop_rate"),
-                *("early_share", "mix_until", "plain_after", "average_decay", "average_start", "jitter"),
+                *("early_share", "mix_until", "average_decay", "average_start", "jitter"),
             ),
             below_one=("momentum", "mutual"),
         )
@@ -284,7 +281,7 @@ RECIPES: dict[str, Recipe] = {
         head="cosine",
         schedule="cosine",
         cuts=(),
-        epochs=78,
+        epochs=66,
         members=4,
     ),
 }

@@ -93,9 +93,8 @@ class TrainStep:
         self.networks = network.members if isinstance(network, MutualMembers) else [network]
         self._models: list[Callable[..., Tensor]] = [*self.networks] if model is None else [model]
         self._backward = backward or (lambda loss: loss.backward())
-        ends = {"mixed_steps": recipe.mix_until, "plain_step": recipe.plain_after}
-        ends = {name: round(share * recipe.epochs) * self.steps_per_epoch for name, share in ends.items()}
-        self.augment = Augment(recipe, classes, derive_seed(seed, "augment"), **ends).to(device)
+        mixed_steps = round(recipe.mix_until * recipe.epochs) * self.steps_per_epoch
+        self.augment = Augment(recipe, classes, derive_seed(seed, "augment"), mixed_steps=mixed_steps).to(device)
         self._augment: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] = self.augment
         self._score: Callable[..., tuple[Tensor, Tensor]] = self._loss_and_correct
         self.optimiser = _optimiser(recipe, network)

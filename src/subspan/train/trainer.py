@@ -208,8 +208,9 @@ class _Trainee:
         step.network.load_state_dict(step.final_tensors())
         if recipe.clean_statistics:
             rows = self.job.train_rows[epoch_order(len(self.job.train_rows), self.job.seed, recipe.epochs)]
-            form = {"mean": recipe.mean, "std": recipe.std}
-            renew_statistics(step.network, self.images, rows, **form, device=step.device, bf16=step.bf16)
+            form = {"mean": recipe.mean, "std": recipe.std, "device": step.device, "bf16": step.bf16}
+            for network in step.networks:
+                renew_statistics(network, self.images, rows, **form)
         jobs = member_jobs(self.job, self.recipe)
         if self.recorded:
             each = zip(jobs, step.networks, self.recorded, strict=True)
