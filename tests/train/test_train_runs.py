@@ -17,10 +17,11 @@ from colour_classes import colour_images, colour_job, tiny_recipe
 from safetensors.torch import load
 from torch.nn.functional import conv2d
 
-from subspan.backbones.blocks import BatchNorm
+from subspan.backbones.blocks import BatchNorm, use_sums
 from subspan.backbones.checkpoint import read_tensors, write_tensors
 from subspan.train import run as training_run
 from subspan.train import step
+from subspan.train.evaluate import renew_statistics
 from subspan.train.recipe import MEAN, STD
 from subspan.train.run import export_shards, load_run
 from subspan.train.trainer import Outcome, Runtime, train
@@ -122,6 +123,19 @@ def test_clean_statistics_are_those_of_the_training_images_as_they_are(tmp_path:
 
     again = train(images, [colour_job(tmp_path / "clean", 1)], tiny_recipe(**recipe), QUICK, resume=True)[0]
     assert_same_tensors(dict(again.network.state_dict()), dict(outcome.network.state_dict()))
+
+
+def test_renewed_statistics_are_plain_means_over_batches() -> None:
+    images, rows = np.random.default_rng(0).integers(0, 256, (1200, 4, 4, 3), dtype=np.uint8), np.arange(1200)
+    norm = BatchNorm(3)
+    use_sums(norm, True)
+    renew_statistics(norm, images, rows, mean=(0.0,) * 3, std=(1.0,) * 3, device=torch.device("cpu"))
+    batches = [images[start : start + 500].reshape(-1, 3) / 255 for start in (0, 500, 1000)]
+    means, variances = (np.mean([of(batch, axis=0) for batch in batches], axis=0) for of in (np.mean, np.var))
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    np.testing.assert_allclose(norm.running_mean.numpy(), means, rtol=1e-5)
+    np.testing.assert_allclose(norm.running_var.numpy(), variances, rtol=1e-3)  # by count - 1 there
 
 
 def test_averaged_weights_replace_the_last_ones(tmp_path: Path) -> None:

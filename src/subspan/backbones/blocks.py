@@ -63,7 +63,7 @@ class BatchNorm(nn.BatchNorm2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """(n, c, h, w) to the same shape."""
-        if not (self.by_sums and self.training and self.track_running_stats):
+        if not (self.by_sums and self.training and self.track_running_stats) or self.momentum is None:
             return super().forward(input)
         self._check_input_dim(input)
         count = input.numel() // input.shape[1]
@@ -72,7 +72,6 @@ class BatchNorm(nn.BatchNorm2d):
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
-        assert self.momentum is not None
         with torch.autocast(input.device.type, enabled=False):
             values = input.float() if input.dtype in (torch.bfloat16, torch.float16) else input
             mean = values.mean((0, 2, 3))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from subspan.backbones import Network
-from subspan.backbones.blocks import BatchNorm, use_sums
+from subspan.backbones.blocks import BatchNorm
 
 CHUNK = 500  # images at once
 
@@ -87,10 +87,9 @@ def renew_statistics(
         return
     momenta = [norm.momentum for norm in norms]
     with evaluation_mode(network), torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
-        use_sums(network, False)  # which has no plain means over batches
         for norm in norms:
             norm.reset_running_stats()
-            norm.momentum = None
+            norm.momentum = None  # plain means over batches
             norm.train()
         for pixels in batches(images, rows, device):
             network(normalised(pixels, mean, std))
