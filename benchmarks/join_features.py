@@ -5,8 +5,7 @@
 
 A recipe with `--members` does this with the networks themselves. Files must be of cosine heads, one split and one draw
 of images. Features of unit length stand side by side; covariances between networks are not in the files and count as
-zero. With --kept they are brought down to the span of the rows and the principal directions beside it, of class means
-and covariances.
+zero. With --kept they are brought down to their principal directions, of class means and covariances.
 
 Figures are in base_sessions.md.
 """
@@ -46,8 +45,7 @@ def joined(parts: list[FeatureSet], kept: int) -> FeatureSet:
     if kept:
         means = arrays["base_mean"]
         moment = torch.from_numpy(covariance + means.T @ means / len(means))
-        rows = torch.from_numpy(arrays["base_weight"])
-        directions = principal_directions(moment, kept, rows).double().numpy()
+        directions = principal_directions(moment, kept).double().numpy()
         arrays = {name: values @ directions for name, values in arrays.items()}
         covariance = directions.T @ covariance @ directions
     described = {name: getattr(first, name) for name in ("base_names", "novel_names", "base_wnids", "novel_wnids")}

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from subspan.backbones import Network, create_backbone, create_head, feature_dim
-from subspan.backbones.joined import JoinedBackbone, join_networks, joined_rows, principal_directions
+from subspan.backbones.joined import JoinedBackbone, join_networks, principal_directions
 
 
 def small(seed: int, head: str = "cosine", classes: int = 5) -> Network:
@@ -48,34 +48,6 @@ def test_directions_have_one_sign_and_descend() -> None:
     held = (features @ directions).square().mean(0)
     expected = np.linalg.eigvalsh(moment.numpy())[::-1][:3]
     np.testing.assert_allclose(held.numpy(), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("head", ["cosine", "linear"])
-def test_directions_that_hold_the_rows_leave_every_class_its_rank(head: str) -> None:
-    members = [small(seed, head) for seed in range(3)]
-    whole, generator = join_networks(members), torch.Generator().manual_seed(0)
-    images = torch.rand(40, 3, 32, 32, generator=generator)
-    with torch.no_grad():
-        features, logits = whole.features(images).double(), whole(images)
-        moment, rows = features.T @ features / len(features), joined_rows(members)
-        for count in (5, 9):  # as many as classes, and some more
-            directions = principal_directions(moment, count, rows)
-            torch.testing.assert_close(directions.T @ directions, torch.eye(count), rtol=0, atol=1e-5)
-            torch.testing.assert_close(rows @ directions @ directions.T, rows, rtol=0, atol=1e-6)
-            held = (features @ directions.double()).square().mean(0)
-            assert (held.diff() <= 1e-9).all()
-            kept = join_networks(members, directions)(images)
-            if head == "cosine":  # features are shorter, all cosines of an image larger by one factor
-                factors = kept / logits
-                torch.testing.assert_close(factors, factors[:, :1].expand(-1, 5), rtol=1e-3, atol=0)
-            else:
-                torch.testing.assert_close(kept, logits, rtol=1e-4, atol=1e-5)
-        # Of all such directions these hold most: the rows' span, and the largest of what is beside it.
-        beside = np.linalg.svd(rows.double().numpy())[2][5:]
-        largest = np.linalg.eigvalsh(beside @ moment.numpy() @ beside.T)[::-1][:4].sum()
-        span = np.linalg.svd(rows.double().numpy())[2][:5]
-        np.testing.assert_allclose(held.sum(), np.trace(span @ moment.numpy() @ span.T) + largest, rtol=1e-6)
-        torch.testing.assert_close(principal_directions(moment, 4, rows), principal_directions(moment, 4))  # no room
 
 
 def test_heads_of_several_kinds_are_refused() -> None:

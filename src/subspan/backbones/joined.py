@@ -58,7 +58,8 @@ def join_networks(networks: Sequence[Network], projection: Tensor | None = None)
     """
     backbone, first = join_backbones(networks, projection), networks[0].head
     with torch.no_grad():
-        rows = joined_rows(networks)
+        weights: list[Tensor] = [network.head.weight for network in networks]
+        rows = _equal_parts(weights) if backbone.unit else torch.cat(weights, dim=1) / len(weights)
         rows = rows if projection is None else rows @ projection
         head = create_head(first.kind, rows.shape[1], rows.shape[0], bias=first.bias is not None).to(rows)
         head.weight.copy_(rows)
@@ -69,43 +70,16 @@ def join_networks(networks: Sequence[Network], projection: Tensor | None = None)
     return Network(backbone, head)
 
 
-def joined_rows(networks: Sequence[Network]) -> Tensor:
-    """The rows (C, k d) of the members' heads, side by side as their features are."""
-    weights: list[Tensor] = [network.head.weight for network in networks]
-    unit = isinstance(networks[0].head, CosineHead)
-    return _equal_parts(weights) if unit else torch.cat(weights, dim=1) / len(weights)
-
-
 def _equal_parts(parts: Sequence[Tensor]) -> Tensor:
     """k arrays (n, d) side by side (n, k d), every vector of each scaled to the length 1 / sqrt(k)."""
     return torch.cat([normalize(part, dim=1) / math.sqrt(len(parts)) for part in parts], dim=1)
 
 
-def principal_directions(second_moment: Tensor, count: int, rows: Tensor | None = None) -> Tensor:
+def principal_directions(second_moment: Tensor, count: int) -> Tensor:
     """The ``count`` directions (D, count) that hold most of features with second moment (D, D); the largest first.
 
-    With ``rows`` (C, D) their span holds all of these rows as well, if there is room for them, so that the rows' inner
-    products with features stay what they are. A direction and its opposite hold as much: the one whose entries have a
-    positive sum is taken, on every machine.
+    A direction and its opposite hold as much: the one whose entries have a positive sum is taken, on every machine.
     """
-    moment = second_moment.double()
-    span = moment.new_zeros(len(moment), 0) if rows is None else _span(rows.to(moment))
-    if 0 < span.shape[1] <= count:
-        beside = torch.linalg.qr(span, mode="complete")[0][:, span.shape[1] :]  # (D, D - C)
-        rest = beside @ _largest(beside.T @ moment @ beside, count - span.shape[1])
-        basis = torch.cat([span, rest], dim=1)
-        vectors = basis @ _largest(basis.T @ moment @ basis, count)
-    else:
-        vectors = _largest(moment, count)
+    _, vectors = torch.linalg.eigh(second_moment.double())
+    vectors = vectors.flip(1)[:, :count]
     return (vectors * torch.where(vectors.sum(0) < 0, -1.0, 1.0)).float().contiguous()
-
-
-def _largest(symmetric: Tensor, count: int) -> Tensor:
-    """Eigenvectors (d, count) of a symmetric matrix (d, d), those of the largest eigenvalues first."""
-    return torch.linalg.eigh(symmetric)[1].flip(1)[:, :count]
-
-
-def _span(rows: Tensor) -> Tensor:
-    """Orthonormal directions (D, r) of the span of rows (C, D) of rank r."""
-    directions, lengths, _ = torch.linalg.svd(rows.T, full_matrices=False)
-    return directions[:, lengths > 1e-10 * lengths[0]]

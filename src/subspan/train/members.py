@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from subspan.backbones import Network
-from subspan.backbones.joined import join_backbones, join_networks, joined_rows, principal_directions
+from subspan.backbones.joined import join_backbones, join_networks, principal_directions
 from subspan.train.evaluate import batches, evaluation_mode, normalised
 from subspan.train.job import Job
 from subspan.train.recipe import Recipe, kept_directions, with_stages
@@ -60,10 +60,7 @@ def join_members(
     rows: NDArray[np.int64],
     device: torch.device,
 ) -> Network:
-    """The joined network; what it keeps of the members' features is the rows' span and what holds most of the images.
-
-    These are the images ``rows``. No class loses anything by it, as long as there is a feature for each.
-    """
+    """The joined network; what it keeps of the members' features is what holds most of the images ``rows``."""
     networks = with_stages(networks, recipe)
     whole = join_backbones(networks)
     kept = kept_directions(recipe, whole.feature_dim)
@@ -74,4 +71,4 @@ def join_members(
         for pixels in batches(images, rows, device):
             features = whole(normalised(pixels, recipe.mean, recipe.std)).double()
             moment += features.T @ features
-    return join_networks(networks, principal_directions(moment / len(rows), kept, joined_rows(networks).detach()))
+    return join_networks(networks, principal_directions(moment / len(rows), kept))

@@ -74,9 +74,7 @@ class Recipe:
     mutual: float = option(
         0.0, "share of a member's target that is what the other members answer to the same images; 0: it learns alone"
     )
-    kept_features: int = option(
-        640, "features kept of all members together: those the head's rows need, and the principal ones; 0: all"
-    )
+    kept_features: int = option(640, "features kept of all members together, the principal ones; 0: all")
     stage_weight: float = option(
         0.0,
         "weight of the features of the last stage but one beside the last ones, for methods with class means as base "
