@@ -42,6 +42,18 @@ def batches(images: NDArray[np.uint8] | Tensor, rows: NDArray[np.int64], device:
             yield torch.from_numpy(images[chosen]).to(device)
 
 
+def inputs(
+    images: NDArray[np.uint8] | Tensor,
+    rows: NDArray[np.int64],
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    device: torch.device,
+) -> Iterator[Tensor]:
+    """Network inputs (n, 3, h, w) of uint8 images[rows], ``CHUNK`` at a time."""
+    for pixels in batches(images, rows, device):
+        yield normalised(pixels, mean, std)
+
+
 def accuracy(
     network: Network,
     images: NDArray[np.uint8] | Tensor,
@@ -60,11 +72,11 @@ def accuracy(
     correct = torch.zeros((), device=device)
     with evaluation_mode(network), torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
         start = 0
-        for pixels in batches(images, rows, device):
-            logits = network(normalised(pixels, mean, std))[:, :classes]
-            truth = torch.from_numpy(labels[start : start + len(pixels)]).to(device)
+        for shown in inputs(images, rows, mean, std, device):
+            logits = network(shown)[:, :classes]
+            truth = torch.from_numpy(labels[start : start + len(shown)]).to(device)
             correct += (logits.argmax(1) == truth).sum()
-            start += len(pixels)
+            start += len(shown)
     return 100 * float(correct) / len(rows)
 
 
@@ -91,7 +103,7 @@ def renew_statistics(
             norm.reset_running_stats()
             norm.momentum = None  # plain means over batches
             norm.train()
-        for pixels in batches(images, rows, device):
-            network(normalised(pixels, mean, std))
+        for shown in inputs(images, rows, mean, std, device):
+            network(shown)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum

@@ -18,7 +18,7 @@ from subspan.backbones.cut import Tail, Where, cut
 from subspan.data import ImageSet, Split
 from subspan.features import FeatureSet
 from subspan.train.collect import Chosen, Contents, choose
-from subspan.train.evaluate import CHUNK, batches, evaluation_mode, normalised
+from subspan.train.evaluate import CHUNK, evaluation_mode, inputs
 from subspan.train.extract import Extractor
 from subspan.train.recipe import Recipe
 from subspan.train.run import RunSettings
@@ -117,13 +117,11 @@ def _shown(
 ) -> Iterator[Tensor]:
     """Network inputs (n, 3, h, w), some at a time: plain images, copies of the support, training images."""
     support = chosen.novel_support.reshape(-1)
-    for pixels in batches(images.images, plain, device):
-        yield normalised(pixels, recipe.mean, recipe.std)
+    yield from inputs(images.images, plain, recipe.mean, recipe.std, device)
     for start in range(0, len(support), _COPIES_CHUNK):
         rows = support[start : start + _COPIES_CHUNK]
         yield extractor.shown_copies(rows, copies, chosen.copies_seed).flatten(0, 1)
-    for pixels in batches(images.images, train, device):
-        yield normalised(pixels, recipe.mean, recipe.std)
+    yield from inputs(images.images, train, recipe.mean, recipe.std, device)
 
 
 def _computed(

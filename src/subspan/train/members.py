@@ -11,7 +11,7 @@ from torch import Tensor
 
 from subspan.backbones import Network
 from subspan.backbones.joined import join_backbones, join_networks, principal_directions
-from subspan.train.evaluate import batches, evaluation_mode, normalised
+from subspan.train.evaluate import evaluation_mode, inputs
 from subspan.train.job import Job
 from subspan.train.recipe import Recipe, kept_directions, with_stages
 from subspan.train.run import CHECKPOINT, WEIGHTS
@@ -68,7 +68,7 @@ def join_members(
         return join_networks(networks)
     moment = torch.zeros(whole.feature_dim, whole.feature_dim, dtype=torch.float64, device=device)
     with evaluation_mode(whole):
-        for pixels in batches(images, rows, device):
-            features = whole(normalised(pixels, recipe.mean, recipe.std)).double()
+        for shown in inputs(images, rows, recipe.mean, recipe.std, device):
+            features = whole(shown).double()
             moment += features.T @ features
     return join_networks(networks, principal_directions(moment / len(rows), kept))
