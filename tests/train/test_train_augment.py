@@ -15,6 +15,8 @@ GENERATOR = np.random.default_rng(0)
 STORE = GENERATOR.integers(0, 256, (6, 20, 20, 3), dtype=np.uint8)
 PLAIN = dataclasses.replace(PAPER, crop_size=20, padding=3, jitter=0.0, flip=False, mean=(0.0,) * 3, std=(1.0,) * 3)
 
+PLAIN_WHOLE = dataclasses.replace(PLAIN, padding=0)
+
 
 def augmented(recipe: Recipe, step: int = 0, count: int = 6, seed: int = 0) -> tuple[torch.Tensor, ...]:
     rows = torch.arange(count) % len(STORE)
@@ -114,11 +116,9 @@ def test_a_batch_depends_on_seed_step_and_place_only() -> None:
 
 
 def test_cutmix_takes_one_box_from_another_image() -> None:
-    base = dataclasses.replace(PLAIN, padding=0)
-    plain = augmented(base)[0]
-    shares = []
+    plain, shares = augmented(PLAIN_WHOLE)[0], []
     for step in range(40):
-        images, labels, partners, share = augmented(dataclasses.replace(base, cutmix=1.0), step=step)
+        images, labels, partners, share = augmented(dataclasses.replace(PLAIN_WHOLE, cutmix=1.0), step=step)
         assert labels.tolist() == [0, 1, 2, 3, 4, 0]
         changed = (images != plain).any(1)  # (b, h, w)
         box = changed.any(0)
@@ -137,6 +137,28 @@ def test_cutmix_leaves_its_share_of_batches_alone() -> None:
     recipe = dataclasses.replace(PLAIN, cutmix=0.6)
     untouched = [augmented(recipe, step=step)[3].item() == 1.0 for step in range(200)]
     assert 0.3 < np.mean(untouched) < 0.52  # 40 % and some boxes of no area
+
+
+def test_each_image_may_have_a_box_of_its_own() -> None:
+    recipe = dataclasses.replace(PLAIN_WHOLE, cutmix=0.6, cutmix_per="image")
+    plain, untouched, differing = augmented(PLAIN_WHOLE)[0], [], 0
+    for step in range(40):
+        images, labels, partners, shares = augmented(recipe, step=step)
+        assert shares.shape == (6,)
+        shift = next(s for s in range(1, 6) if torch.equal(partners, torch.roll(labels, -s)))
+        for i, share in enumerate(shares.tolist()):
+            box = (images[i] != plain[i]).any(0)  # (h, w)
+            assert box.sum() == box.any(1).sum() * box.any(0).sum()  # a rectangle
+            assert share == pytest.approx(1 - box.float().mean().item(), abs=1e-6)
+            assert torch.equal(images[i][:, box], plain[(i + shift) % 6][:, box])
+            untouched.append(share == 1.0)
+        differing += len(set(shares.tolist())) > 2
+    assert 0.3 < np.mean(untouched) < 0.55  # 40 % and some boxes of no area
+    assert differing > 30
+    # A process that holds the second half of the batch draws the same boxes.
+    half, whole = torch.arange(3, 6), augmented(recipe, step=7)[3]
+    part = Augment(recipe, 5, 0)(torch.from_numpy(STORE), half, half % 5, torch.tensor(7), half)[3]
+    torch.testing.assert_close(part, whole[3:])
 
 
 def test_after_its_steps_nothing_is_mixed() -> None:

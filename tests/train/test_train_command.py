@@ -90,7 +90,7 @@ def photographs(tmp_path: Path) -> Path:
 
 def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -> None:
     common = ["--data", str(photographs), "--device", "cpu"]  # extract and pack take the size of the run's images
-    small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "24", "--padding", "2"]
+    small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "20", "--padding", "2"]
     small += ["--epochs", "2", "--cuts", "1", "--batch-size", "8"]
     quiet = ["--no-progress", "--no-tensorboard", "--checkpoint-every", "0"]
     folder, out = tmp_path / "run", tmp_path / "features.safetensors"

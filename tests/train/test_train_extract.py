@@ -85,6 +85,16 @@ def test_copies_are_fixed_by_seed_and_row() -> None:
     assert not np.allclose(copies[:, 0], copies[:, 1])
 
 
+def test_copies_are_as_large_as_the_images_where_crops_are_smaller() -> None:
+    images, _ = colour_images()
+    recipe = tiny_recipe(crop_size=images.shape[1] - 8, padding=2)
+    shown = Extractor(build_network(recipe, 4, 0), recipe, images, device=CPU).shown_copies(ROWS, 6, seed=1)
+    assert shown.shape[-2:] == images.shape[1:3]
+    black = (shown == -(torch.tensor(MEAN) / torch.tensor(STD))[:, None, None]).all(2)  # (rows, copies, h, w)
+    assert 0 < int(black.all(3).sum(2).max()) <= 2  # moved by the padding at most
+    assert 0 < int(black.all(2).sum(2).max()) <= 2
+
+
 def test_shown_copies_are_what_the_network_sees_of_copies() -> None:
     images, _ = colour_images()
     network = counting_network(tiny_recipe()).eval()

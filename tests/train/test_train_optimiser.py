@@ -159,6 +159,20 @@ def test_loss_of_mixed_labels_equals_torchs_on_soft_targets(smoothing: float) ->
     torch.testing.assert_close(mixed_cross_entropy(logits, labels, partners, torch.tensor(0.7), smoothing), expected)
 
 
+@pytest.mark.parametrize("margin", [None, 2.0])
+def test_images_may_have_shares_of_their_own(margin: float | None) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits, shares = torch.randn(5, 4, generator=generator), torch.tensor([0.0, 0.25, 0.5, 0.9, 1.0])
+    labels, partners = (torch.randint(0, 4, (5,), generator=generator) for _ in range(2))
+    taken = None if margin is None else torch.tensor(margin)
+    alone = [
+        mixed_cross_entropy(*(part[i : i + 1] for part in (logits, labels, partners)), share, 0.1, taken)
+        for i, share in enumerate(shares)
+    ]
+    got = mixed_cross_entropy(logits, labels, partners, shares, 0.1, taken)
+    torch.testing.assert_close(got, torch.stack(alone).mean())
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("margin", [2.0, -1.5])
 def test_a_margin_is_taken_from_the_true_logit_before_torchs_loss(smoothing: float, margin: float) -> None:

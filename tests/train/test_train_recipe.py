@@ -48,7 +48,7 @@ def test_runs_older_than_a_field_keep_their_digest() -> None:
     assert dataclasses.replace(PAPER, members=2).digest() != before
     younger = (
         *("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual"),
-        *("optimiser", "kernel_rate", "pool", "mix_until", "clean_statistics", "varied"),
+        *("optimiser", "kernel_rate", "pool", "mix_until", "cutmix_per", "image_size", "clean_statistics", "varied"),
     )
     old = {name: value for name, value in PAPER.to_dict().items() if name not in younger}
     assert Recipe.from_dict(old) == PAPER
@@ -56,6 +56,8 @@ def test_runs_older_than_a_field_keep_their_digest() -> None:
     assert dataclasses.replace(PAPER, early_size=64).digest() != before
     assert dataclasses.replace(PAPER, kernel_rate=0.5).digest() == before  # of Muon alone
     assert dataclasses.replace(PAPER, optimiser="muon").digest() != before
+    assert dataclasses.replace(PAPER, cutmix_per="image").digest() != before
+    assert dataclasses.replace(PAPER, image_size=92).digest() == before  # told beside the recipe
     turned = dataclasses.replace(PAPER, rotation_share=0.5)
     digests = {turned.digest(), *(dataclasses.replace(turned, turn_loss=weight).digest() for weight in (0.5, 1.0))}
     assert len(digests) == 3
@@ -111,6 +113,11 @@ def test_rotations_quadruple_the_rows_unless_the_turn_is_a_loss() -> None:
         ({"std": (1.0,)}, "std must be three numbers, one for each channel, got"),
         ({"std": (0.0, 0.0, 0.0)}, r"std must be three positive numbers, got \(0.0, 0.0, 0.0\)"),
         ({"cutmix": 1.5}, r"cutmix must lie in \[0, 1\]; got 1.5"),
+        ({"cutmix_per": "image", "feature_mix": 0.6}, "feature_mix 0.6 takes whole batches: cutmix_per must be batch"),
+        (
+            {"image_size": 80},
+            "images of 80 pixels are smaller than the crops of 84: choose an --image-size of at least",
+        ),
         ({"cutmix": 0.6, "feature_mix": 0.6}, "cutmix and feature_mix share the batches, got 0.6 and 0.6"),
         ({"margin": 0.1}, "margin must lie in .* needs a cosine head, got 0.1 and a linear one"),
         ({"head": "cosine", "margin": 1.5}, r"margin must lie in \[-1, 1\] .* got 1.5"),

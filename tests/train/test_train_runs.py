@@ -77,7 +77,7 @@ def test_a_network_learns_colours_and_leaves_records(tmp_path: Path) -> None:
         {"feature_mix": 0.5, "cutmix": 0.3, "head": "cosine", "margin": 0.1},
         {"feature_mix": 1.0, "backbone": "resnet18-he", "head": "cosine", "margin": -0.1, "rotation_share": 0.5},
         {"turn_loss": 1.0, "rotation_share": 0.5, "cutmix": 0.6, "head": "cosine", "margin": 0.1, "precision": "bf16"},
-        {"early_size": 16, "early_share": 0.5, "cutmix": 0.6, "resized_share": 0.5},
+        {"early_size": 16, "early_share": 0.5, "cutmix": 0.6, "cutmix_per": "image", "resized_share": 0.5},
         {"optimiser": "muon", "kernel_rate": 0.02, "backbone": "resnet18-he", "precision": "bf16"},
     ],
 )

@@ -35,10 +35,6 @@ from subspan.train.trainer import Outcome, Runtime, train
 DataOption = Annotated[Path, typer.Option("--data", help="images: zips or folders of classes, or another known format")]
 ListsOption = Annotated[Path | None, typer.Option("--lists", help="list file of a published split, if not beside data")]
 RunOption = Annotated[Path, typer.Option("--run", help="folder of a finished run")]
-SizeOption = Annotated[
-    int | None,
-    typer.Option("--image-size", help="side of the images in pixels; default: the recipe's crop size"),
-]
 RunSizeOption = Annotated[
     int | None,
     typer.Option("--image-size", help="side of the images in pixels; default: the run's", show_default=False),
@@ -83,7 +79,6 @@ def train_command(
     resume: Annotated[bool, typer.Option("--resume", help="go on from the folder's checkpoint")] = False,
     lists: ListsOption = None,
     validation: Annotated[int, typer.Option("--validation", help="images per base class to hold out, if not 0")] = 0,
-    image_size: SizeOption = None,
     export: Annotated[
         Path | None, typer.Option("--export-shards", help="also write fp16 weights into a folder")
     ] = None,
@@ -133,13 +128,12 @@ def train_command(
     chosen = dataclasses.replace(find_recipe(recipe_name), **recipe)
     find_device(Runtime(**runtime).device)
     recipes = [_split_recipe(name, lists, validation) for name in split]
-    image_size = chosen.crop_size if image_size is None else image_size
-    images = _read_images(data, image_size, chosen)
+    images = read_images(data, size=chosen.stored_size)
     splits = [each.make(images) for each in recipes]
     base = out or Path("runs") / f"{recipe_name}-{'-'.join(_slug(name) for name in split)}"
     folders = [base] if len(split) == 1 else [base / _slug(name) for name in split]
     jobs = [Job.from_split(images, made, folder, seed) for made, folder in zip(splits, folders, strict=True)]
-    about = {"validation": validation, "image_size": image_size}
+    about = {"validation": validation, "image_size": chosen.stored_size}
     outcomes = train(images.images, jobs, chosen, Runtime(**runtime), resume=resume, about=about)
     if os.environ.get("RANK", "0") != "0":  # under torchrun the first process tells and writes
         return
@@ -292,19 +286,12 @@ def _open(run: Path, data: Path, lists: Path | None, image_size: int | None = No
     """A run with its images, of another size if asked; images or a split that are not its own are refused."""
     network, settings = load_run(run)
     recipe = _split_recipe(settings.split, lists, int(settings.about.get("validation", 0)))
-    images = _read_images(data, settings.image_size if image_size is None else image_size, settings.recipe)
+    size = settings.image_size if image_size is None else image_size
+    settings.recipe.check_size(size)
+    images = read_images(data, size=size)
     split = recipe.make(images)
     settings.check_trained_on(split)
     return _Run(run, network, settings, images, split)
-
-
-def _read_images(data: Path, size: int, recipe: Recipe) -> ImageSet:
-    if size < recipe.crop_size:
-        raise ValueError(
-            f"images of {size} pixels are smaller than the crops of {recipe.crop_size}: choose an --image-size of at "
-            "least the crop size"
-        )
-    return read_images(data, size=size)
 
 
 def _features(run: _Run, extractor: Extractor, contents: Contents, made: dict[str, Any] | None = None) -> FeatureSet:

@@ -68,8 +68,8 @@ class Augment(nn.Module):
             size: pixels on a side to which the result is scaled down; None: those of the recipe's crops.
 
         Returns:
-            Images (b, 3, s, s), labels (b,), labels of the images mixed in (b,), and the share () of the first labels.
-            A label carries the turn of its image: the class plus the number of classes for each quarter.
+            Images (b, 3, s, s), labels (b,), labels of the images mixed in (b,), and the share of the first labels, ()
+            or (b,). A label carries the turn of its image: the class plus the number of classes for each quarter.
         """
         recipe, key = self.recipe, fold(self.key, step)
         pixels = self.crop(store, rows, key, place)
@@ -88,7 +88,7 @@ class Augment(nn.Module):
         images = scale_down(self.normalise(pixels), size or recipe.crop_size)
         if not self._mixes:
             return images, labels, labels, torch.ones((), device=images.device)
-        return self.mix(images, labels, step)
+        return self.mix(images, labels, step, place)
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """Pixels (b, s, s, 3) in [0, 1] to network inputs (b, 3, s, s), channels last in memory."""
@@ -124,21 +124,23 @@ class Augment(nn.Module):
         by_area = uniform(fold(key, _RESIZE), place) < self.resized_share
         return torch.where(by_area[:, None, None, None], resized, padded)
 
-    def mix(self, images: Tensor, labels: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """CutMix (Yun et al., ICCV 2019): one box per batch, whose area is uniform before it is cut at the border."""
+    def mix(self, images: Tensor, labels: Tensor, step: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """CutMix (Yun et al., ICCV 2019): a box per batch or per image, its area uniform before the border cuts it."""
         size, key = images.shape[-1], fold(self.key, step)
-        one = torch.zeros((), dtype=torch.int32, device=images.device)
-        mixed = (uniform(fold(key, _MIX), one) < self.cutmix) & (step < self.mixed_steps)
-        side = size * torch.sqrt(uniform(fold(key, _SHARE), one)) * mixed
+        boxes = place if self.recipe.cutmix_per == "image" else torch.zeros_like(place[:1])  # (k,): b of them, or one
+        mixed = (uniform(fold(key, _MIX), boxes) < self.cutmix) & (step < self.mixed_steps)
+        side = size * torch.sqrt(uniform(fold(key, _SHARE), boxes)) * mixed
         line = torch.arange(size, device=images.device)
         inside = []
         for axis in range(2):
-            centre = uniform(fold(key, _BOX * 16 + axis), one) * size
-            inside.append((line >= torch.floor(centre - side / 2)) & (line < torch.floor(centre + side / 2)))
-        box = inside[0][:, None] & inside[1][None, :]  # (s, s)
+            centre = uniform(fold(key, _BOX * 16 + axis), boxes) * size
+            first, end = (torch.floor(centre + way * side / 2)[:, None] for way in (-1, 1))
+            inside.append((line >= first) & (line < end))  # (k, s)
+        box = inside[0][:, :, None] & inside[1][:, None, :]  # (k, s, s)
         partner = _partners(key, labels)
-        share = 1 - box.sum() / (size * size)
-        return torch.where(box, images[partner], images), labels, labels[partner], share
+        share = 1 - box.sum((1, 2)) / (size * size)
+        share = share if self.recipe.cutmix_per == "image" else share.squeeze(0)
+        return torch.where(box[:, None], images[partner], images), labels, labels[partner], share
 
     def mix_features(
         self, labels: Tensor, partners: Tensor, share: Tensor, step: Tensor

@@ -58,7 +58,7 @@ class Extractor:
 
     Args:
         network: trained; it is moved to ``device`` and put in evaluation mode while it works.
-        recipe: its normalisation, and its crop for augmented copies.
+        recipe: its normalisation, and its padding and mirroring for augmented copies.
         images: uint8 (n, h, w, 3).
         cache: folder for computed features; None keeps nothing.
         viewing: arithmetic (fp32 means a GPU's usual convolution arithmetic for it) and averaging.
@@ -103,7 +103,10 @@ class Extractor:
         return self._cached(rows, {"view": "turned", "quarters": quarters}, lambda: self._run(rows, show))
 
     def copies(self, rows: NDArray[np.int64], count: int, seed: int) -> FloatArray:
-        """Features (n, count, d) of augmented copies: crop with padding and flip, no jitter; fixed by seed and row."""
+        """Features (n, count, d) of augmented copies: crop with padding and flip, no jitter; fixed by seed and row.
+
+        Copies are as large as the images, also where the network was trained on smaller crops.
+        """
         if count < 1:
             raise ValueError(f"at least one copy of an image is needed, got {count}")
         recipe = self._copying_recipe
@@ -136,9 +139,9 @@ class Extractor:
 
     @property
     def _copying_recipe(self) -> Recipe:
-        return dataclasses.replace(
-            self._recipe, jitter=0.0, resized_share=0.0, rotation_share=0.0, turn_loss=0.0, cutmix=0.0
-        )
+        size = self._images.shape[1]
+        plain = {"jitter": 0.0, "resized_share": 0.0, "rotation_share": 0.0, "turn_loss": 0.0, "cutmix": 0.0}
+        return dataclasses.replace(self._recipe, crop_size=size, image_size=size, **plain)
 
     def _show_copy(self, copy: int, seed: int) -> Callable[[Tensor, Tensor], Tensor]:
         augment = Augment(self._copying_recipe, 1, seed).to(self._device)

@@ -8,24 +8,20 @@ from torch.nn import functional
 def mixed_cross_entropy(
     logits: Tensor, labels: Tensor, partners: Tensor, share: Tensor, smoothing: float, margin: Tensor | None = None
 ) -> Tensor:
-    """Mean cross-entropy () of logits (n, C): ``share`` () of it by ``labels`` (n,), the rest by ``partners`` (n,).
+    """Mean cross-entropy () of logits (n, C): a share of it by ``labels`` (n,), the rest by ``partners`` (n,).
 
-    ``margin`` () is taken from the logit of the label before (CosFace; Wang et al., CVPR 2018), in either part from its
-    own label.
+    ``share`` is one for all, (), or each image's own, (n,). ``margin`` () is taken from the logit of the label before
+    (CosFace; Wang et al., CVPR 2018), in either part from its own label.
     """
-    if margin is not None:
-        own, other = (
-            mixed_cross_entropy(_less(logits, chosen, margin), chosen, chosen, share, smoothing)
-            for chosen in (labels, partners)
-        )
-        return share * own + (1 - share) * other
-    log_probabilities = functional.log_softmax(logits.float(), dim=1)
-    first = log_probabilities.gather(1, labels[:, None]).mean()
-    second = log_probabilities.gather(1, partners[:, None]).mean()
-    target = share * first + (1 - share) * second
-    if smoothing == 0:
-        return -target
-    return -((1 - smoothing) * target + smoothing * log_probabilities.mean())
+
+    def likelihood(chosen: Tensor) -> Tensor:
+        """Log-likelihood (n,) of one label per image."""
+        lowered = logits.float() if margin is None else _less(logits, chosen, margin)
+        log_probabilities = functional.log_softmax(lowered, dim=1)
+        found = log_probabilities.gather(1, chosen[:, None]).squeeze(1)
+        return found if smoothing == 0 else (1 - smoothing) * found + smoothing * log_probabilities.mean(1)
+
+    return -(share * likelihood(labels) + (1 - share) * likelihood(partners)).mean()
 
 
 def _less(logits: Tensor, labels: Tensor, margin: Tensor) -> Tensor:

@@ -25,13 +25,13 @@ STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 # Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
 _LATER = (
     *("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual"),
-    *("optimiser", "kernel_rate", "pool", "mix_until", "clean_statistics", "varied"),
+    *("optimiser", "kernel_rate", "pool", "mix_until", "cutmix_per", "clean_statistics", "varied"),
 )
 
 # What members that are trained side by side and joined must share.
 _SHARED = {
     *("name", "members", "varied", "mutual", "kept_features", "stage_weight", "head", "head_bias"),
-    *("epochs", "batch_size", "crop_size", "early_size", "early_share", "mean", "std"),
+    *("epochs", "batch_size", "crop_size", "image_size", "early_size", "early_share", "mean", "std"),
     *("rotation_share", "turn_loss", "cuts"),
 }
 
@@ -101,6 +101,7 @@ class Recipe:
     warmup_epochs: float = option(0.0, "epochs of linear growth of the rate at the start")
 
     crop_size: int = option(84, "pixels on a side that the network sees in training")
+    image_size: int = option(0, "pixels on a side of the images, of which crops are taken; 0: crop_size")
     early_size: int = option(0, "pixels on a side of what it sees in the first epochs, scaled down; 0: crop_size")
     early_share: float = option(2 / 3, "share of the epochs that are at early_size, where there is one")
     padding: int = option(8, "black border around an image before the random crop")
@@ -112,7 +113,8 @@ class Recipe:
     rotation_share: float = option(
         0.0, "share of images turned by 90, 180 or 270 degrees; each turn is a class of its own unless turn_loss is set"
     )
-    cutmix: float = option(0.0, "share of batches in which a box of each image comes from another image")
+    cutmix: float = option(0.0, "share of batches, or images, in which a box of an image comes from another image")
+    cutmix_per: Literal["batch", "image"] = option("batch", "draw one box for a batch, or one for each of its images")
     feature_mix: float = option(
         0.0, "share of batches whose maps are blended with another image's after a random stage; not those of cutmix"
     )
@@ -143,7 +145,7 @@ class Recipe:
             self,
             at_least={
                 1: ("epochs", "batch_size", "crop_size", "drop_ramp", "members"),
-                0: ("early_size", "padding", "kept_features"),
+                0: ("image_size", "early_size", "padding", "kept_features"),
             },
             shares=(
                 *("resized_share", "rotation_share", "cutmix", "feature_mix", "label_smoothing", "drop_rate"),
@@ -171,6 +173,7 @@ class Recipe:
             raise ValueError(
                 f"crop_size must be at least 16, as {self.backbone} halves it four times; got {self.crop_size}"
             )
+        self.check_size(self.stored_size)
         if 0 < self.early_size < 16:
             raise ValueError(f"early_size must be 0 (none) or at least 16, got {self.early_size}")
         if self.early_size > self.crop_size:
@@ -182,6 +185,10 @@ class Recipe:
             raise ValueError(f"areas of crops need 0 < min <= max <= 1, got {self.resized_min} and {self.resized_max}")
         if self.cutmix + self.feature_mix > 1:
             raise ValueError(f"cutmix and feature_mix share the batches, got {self.cutmix} and {self.feature_mix}")
+        if self.cutmix_per == "image" and self.feature_mix > 0:
+            raise ValueError(
+                f"feature_mix {self.feature_mix:g} takes whole batches: cutmix_per must be batch, got image"
+            )
         if self.margin and (self.head != "cosine" or not -1 <= self.margin <= 1):
             raise ValueError(
                 f"margin must lie in [-1, 1] and needs a cosine head, got {self.margin} and a {self.head} one"
@@ -219,14 +226,30 @@ class Recipe:
         return cls(**plain)
 
     def digest(self) -> str:
-        """sha256 over every field but the name; a field added later counts where it is not at its default."""
-        unused = {"name", *(k for k in _LATER if getattr(self, k) == getattr(Recipe, k))}
+        """sha256 over every field but the name; a field added later counts where it is not at its default.
+
+        The size of the images is not in it: that is a property of the images a run is given, and told beside it.
+        """
+        unused = {"name", "image_size", *(k for k in _LATER if getattr(self, k) == getattr(Recipe, k))}
         if self.early_size == 0:
             unused.add("early_share")
         if self.optimiser == "sgd":
             unused.add("kernel_rate")
         values = {k: v for k, v in self.to_dict().items() if k not in unused}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def stored_size(self) -> int:
+        """Pixels on a side of the images as they are kept, and seen when they are not augmented."""
+        return self.image_size or self.crop_size
+
+    def check_size(self, size: int) -> None:
+        """Refuse images of fewer pixels on a side than the crops."""
+        if size < self.crop_size:
+            raise ValueError(
+                f"images of {size} pixels are smaller than the crops of {self.crop_size}: choose an --image-size of at "
+                "least the crop size"
+            )
 
     @property
     def joined(self) -> bool:

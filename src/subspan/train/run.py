@@ -48,7 +48,7 @@ class RunSettings:
     @property
     def image_size(self) -> int:
         """Pixels on a side of the images that the run was given."""
-        return int(self.about.get("image_size", self.recipe.crop_size))
+        return int(self.about.get("image_size", self.recipe.stored_size))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
