@@ -32,6 +32,8 @@ TORCHINDUCTOR_MAX_AUTOTUNE_POINTWISE=1, which is what `--compile-mode searched` 
     models   images/s   ms per step   TFLOP/s (of the measured 790)   memory GB   set-up s
     1           9,642          6.64                       235 (30 %)         2.2         66
 
+On 2026-11-18, on a fifth machine, quiet, the same command at 9216786: 9,702 images/s, 6.60 ms per step, set-up 82 s.
+
 The same without the search ran out of its time there, so how much of the 2.2 % is the search's is not known. Four
 members of `strong` with the first two train at 10,740 images/s, at 696 W and 1,695 MHz. Not measured one by one:
 

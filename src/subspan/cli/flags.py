@@ -4,7 +4,7 @@
     def train(data: Path, *, recipe: Values, runtime: Values) -> None: ...
 
 gives ``train`` one option per field of both classes. What the user left out is left out of the dictionaries, so that
-``dataclasses.replace(RECIPES[name], **recipe)`` takes the recipe's value.
+``overridden(RECIPES[name], **recipe)`` takes the recipe's value.
 """
 
 import dataclasses

@@ -28,7 +28,7 @@ from subspan.train.device import find_device
 from subspan.train.extract import Extractor, Viewing
 from subspan.train.job import Job
 from subspan.train.pack import Storage, feature_set
-from subspan.train.recipe import RECIPES, Recipe, find_recipe, varied_values
+from subspan.train.recipe import RECIPES, Recipe, find_recipe, overridden, varied_values
 from subspan.train.run import RunSettings, export_shards, load_run, results_of
 from subspan.train.trainer import Outcome, Runtime, train
 
@@ -125,7 +125,7 @@ def train_command(
         )
     if twice := [name for name in split if split.count(name) > 1]:
         raise ValueError(f"split {twice[0]!r} is named twice; each has a folder of its own")
-    chosen = dataclasses.replace(find_recipe(recipe_name), **recipe)
+    chosen = overridden(find_recipe(recipe_name), **recipe)
     find_device(Runtime(**runtime).device)
     recipes = [_split_recipe(name, lists, validation) for name in split]
     images = read_images(data, size=chosen.stored_size)

@@ -279,44 +279,6 @@ class Recipe:
         return classes * (TURNS if self.rotation_share > 0 and self.turn_loss == 0 else 1)
 
 
-PAPER = Recipe()
-RECIPES: dict[str, Recipe] = {
-    "paper": PAPER,
-    "paper-tiered": dataclasses.replace(PAPER, name="paper-tiered", epochs=60, cuts=(30, 45)),
-    # What each network has is from PAPER-NOTES 4.6; that several short ones are worth more than a long one, larger
-    # images more than either, and Muon and blurred pools more than any of it, from benchmarks/base_sessions.md.
-    "strong": dataclasses.replace(
-        PAPER,
-        name="strong",
-        pool="blurred",
-        optimiser="muon",
-        batch_size=128,
-        learning_rate=0.1,
-        kernel_rate=0.016,
-        weight_decay=1e-3,
-        dropblock="none",
-        cutmix=0.6,
-        crop_size=104,
-        early_size=64,
-        padding=10,
-        resized_share=0.25,
-        se=True,
-        head="cosine",
-        schedule="cosine",
-        cuts=(),
-        epochs=66,
-        members=4,
-    ),
-}
-
-
-def find_recipe(name: str) -> Recipe:
-    """The recipe of this name."""
-    if name not in RECIPES:
-        raise ValueError(f"unknown recipe {name!r}; known are {', '.join(RECIPES)}")
-    return RECIPES[name]
-
-
 def member_recipe(recipe: Recipe, member: int = 0) -> Recipe:
     """The recipe of one member of a joined network, counted from 0; a recipe of one network is its own.
 
@@ -351,6 +313,72 @@ def _parsed(name: str, text: str) -> Any:
         return kind(text)
     except ValueError:
         raise ValueError(f"varied {name} must be like {getattr(Recipe, name)!r}, got {text!r}") from None
+
+
+PAPER = Recipe()
+RECIPES: dict[str, Recipe] = {
+    "paper": PAPER,
+    "paper-tiered": dataclasses.replace(PAPER, name="paper-tiered", epochs=60, cuts=(30, 45)),
+    # What each network has is from PAPER-NOTES 4.6; that several short ones are worth more than a long one, larger
+    # images more than either, Muon more than any of it, and boxes of images' own and members that differ in how hard
+    # their images are something beside it, from benchmarks/base_sessions.md.
+    "strong": dataclasses.replace(
+        PAPER,
+        name="strong",
+        pool="blurred",
+        optimiser="muon",
+        batch_size=128,
+        learning_rate=0.1,
+        kernel_rate=0.016,
+        weight_decay=1e-3,
+        dropblock="none",
+        cutmix=0.6,
+        cutmix_per="image",
+        crop_size=96,
+        image_size=104,
+        early_size=64,
+        padding=6,
+        resized_share=0.25,
+        se=True,
+        head="cosine",
+        schedule="cosine",
+        cuts=(),
+        epochs=66,
+        members=5,
+        varied=("cutmix=0.6/0.9/0.6/0.9", "resized_share=0.25/0.25/0.5/0.5"),
+    ),
+}
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of this name."""
+    if name not in RECIPES:
+        raise ValueError(f"unknown recipe {name!r}; known are {', '.join(RECIPES)}")
+    return RECIPES[name]
+
+
+def overridden(recipe: Recipe, **fields: Any) -> Recipe:
+    """The recipe with other fields; what depends on them gives way, unless it is among them.
+
+    A field that is set is set for all members, and where no members are trained apart none differ. Images are as large
+    as crops that are set.
+
+    >>> overridden(RECIPES["strong"], jitter=0.0).varied
+    ('cutmix=0.6/0.9/0.6/0.9', 'resized_share=0.25/0.25/0.5/0.5')
+    >>> overridden(RECIPES["strong"], cutmix=0.8).varied
+    ('resized_share=0.25/0.25/0.5/0.5',)
+    >>> overridden(RECIPES["strong"], members=1).varied
+    ()
+    >>> overridden(RECIPES["strong"], crop_size=84).stored_size
+    84
+    """
+    if "crop_size" in fields:
+        fields.setdefault("image_size", 0)
+    if "varied" not in fields:
+        apart = fields.get("members", recipe.members) > 1 and fields.get("mutual", recipe.mutual) == 0
+        varied = [entry for entry in recipe.varied if apart and entry.partition("=")[0] not in fields]
+        fields["varied"] = tuple(varied)
+    return dataclasses.replace(recipe, **fields)
 
 
 def learner_recipe(recipe: Recipe, learner: int = 0) -> Recipe:
