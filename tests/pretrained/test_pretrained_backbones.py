@@ -157,8 +157,9 @@ def test_efficientnet_lite0_gives_what_its_own_last_layer_was_trained_on():
 
 
 @pytest.mark.parametrize("head", ["linear", "cosine"])
-def test_a_run_of_ours_gives_what_its_head_sees(tmp_path: Path, head: str):
-    recipe = Recipe(width=0.05, crop_size=32, head=head)  # pyright: ignore[reportArgumentType]
+@pytest.mark.parametrize("crop", [32, 24])  # of images of 32 pixels
+def test_a_run_of_ours_gives_what_its_head_sees(tmp_path: Path, head: str, crop: int):
+    recipe = Recipe(width=0.05, crop_size=crop, image_size=32, head=head)  # pyright: ignore[reportArgumentType]
     settings = RunSettings(recipe, classes=4, seed=1)
     network = build_network(recipe, 4, 1).eval()
     write_tensors(tmp_path / "weights.safetensors", network.state_dict(), {"settings": settings.to_dict()})

@@ -36,11 +36,10 @@ def own_run(place: str) -> TorchBackbone:
     except (OSError, ValueError, KeyError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise BackboneError(f"backbone 'subspan:{place}' cannot be loaded: {reason}") from error
-    recipe = settings.recipe
-    mean, std = recipe.mean, recipe.std
+    mean, std = settings.recipe.mean, settings.recipe.std
     preprocessing = Preprocessing(
-        size=recipe.crop_size,
-        resize=recipe.crop_size,
+        size=settings.image_size,
+        resize=settings.image_size,
         mean=(mean[0], mean[1], mean[2]),
         std=(std[0], std[1], std[2]),
     )
