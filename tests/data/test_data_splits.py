@@ -88,6 +88,20 @@ def test_a_split_does_not_depend_on_the_order_of_the_images(tiny_set, pooled):
         assert names == [shuffled.files[i] for i in other.novel_support_pool[c]]
 
 
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_split_for_choices_trains_and_validates_on_the_same_images_and_has_no_base_test_images(tiny_set, pooled):
+    images = tiny_set()
+    whole = dataclasses.replace(SMALL, pooled=pooled).make(images)
+    chosen_on = dataclasses.replace(SMALL, pooled=pooled, test=0).make(images)
+    np.testing.assert_array_equal(chosen_on.base_train, whole.base_train)
+    np.testing.assert_array_equal(chosen_on.base_validation, whole.base_validation)
+    assert len(chosen_on.base_test) == 0
+    assert (whole.queried, chosen_on.queried) == ("test", "validation")
+    np.testing.assert_array_equal(whole.base_queries, whole.base_test)
+    np.testing.assert_array_equal(chosen_on.base_queries, whole.base_validation)
+    assert chosen_on.digest() != whole.digest()
+
+
 def test_digests_are_the_same_on_every_machine(tiny_set):
     # Written down once: a change here breaks every result file that names a split.
     assert SMALL.make(tiny_set()).digest() == "4c10bb424aa5653ca584b4874a8f3753ec03f7598f1c63f4d49a86fab8910b74"
@@ -430,12 +444,24 @@ def test_folder_splits_check_their_sizes(tiny_set, recipe, message):
 def test_splits_by_name():
     assert parse_split("random:1") == RandomSessions(seed=1)
     assert parse_split(" random:1:pooled ") == RandomSessions(seed=1, pooled=True)
+    assert parse_split("random:0:validation") == RandomSessions(test=0)
+    assert parse_split("random:2:pooled:validation") == RandomSessions(seed=2, pooled=True, test=0)
     assert parse_split("fixed", lists="x.json") == FixedSessions(lists="x.json")
     assert parse_split("ravi") == RaviClasses()
     assert parse_split("ravi:2") == RaviClasses(seed=2)
     assert parse_split("tiered", lists="c.json") == TieredClasses(lists="c.json")
     assert parse_split("folder:4") == FolderSessions(seed=4)
-    for text in ("random:1", "random:7:pooled", "fixed", "ravi", "ravi:3", "tiered", "folder:0"):
+    for text in (
+        "random:1",
+        "random:7:pooled",
+        "random:0:validation",
+        "random:2:pooled:validation",
+        "fixed",
+        "ravi",
+        "ravi:3",
+        "tiered",
+        "folder:0",
+    ):
         assert parse_split(text).name == text
 
 

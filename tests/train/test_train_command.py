@@ -204,7 +204,7 @@ def test_wrong_words_are_refused_before_images_are_read(tmp_path: Path) -> None:
     train = ["train", "--data", str(tmp_path / "missing"), "--split"]
     for words, message in (
         ([*train, "nosuch"], "split 'nosuch' does not exist; there are random:SEED, fixed"),
-        ([*train, "random:1:foo"], "folder and random:SEED:pooled"),
+        ([*train, "random:1:foo"], "folder, random:SEED:pooled and random:SEED:validation"),
         ([*train, "folder", "--recipe", "weak"], "unknown recipe 'weak'"),
         ([*train, "folder", "--device", "cuda:99"], "cuda:99"),
         ([*train, "folder", "--device", "cpu"], "there is nothing at"),

@@ -1,5 +1,6 @@
 """Features: against a plain forward pass, their cache, and what goes into a feature file."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -257,6 +258,21 @@ def test_contents_of_a_feature_file(tmp_path: Path) -> None:
     scores = read.base_test @ read.base_weight.T
     accuracy = 100 * (scores.argmax(1) == read.base_test_labels).mean()
     assert accuracy == pytest.approx(read.meta["session0_test"])
+
+
+def test_a_split_without_base_test_images_is_packed_with_its_validation_images() -> None:
+    images, split = folder_set()
+    chosen_on = dataclasses.replace(split, base_test=split.base_test[:0])
+    recipe, contents = tiny_recipe(), Contents(support_images=5, copies=1, base_test=0)
+    network = build_network(recipe, len(split.base_classes), 0)
+    work = Extractor(network, recipe, images.images, device=CPU)
+    settings = RunSettings(recipe, len(split.base_classes), 0)
+    made = feature_set(collect(work, images, chosen_on, contents), network, images, chosen_on, settings, contents)
+    by_class = [split.base_validation[images.labels[split.base_validation] == c] for c in split.base_classes]
+    np.testing.assert_allclose(made.base_test, work.plain(np.concatenate(by_class)), rtol=1e-4, atol=1e-6)
+    assert "session0_test" not in made.meta
+    right = (made.base_test @ made.base_weight.T).argmax(1) == made.base_test_labels
+    assert made.meta["session0_validation"] == pytest.approx(100 * right.mean())
 
 
 @pytest.mark.parametrize("part", ["training", "validation"])

@@ -305,8 +305,9 @@ def _pack(run: _Run, device: str, viewing: Viewing, contents: Contents, out: Pat
     features = _features(run, extractor, contents, made)
     out.parent.mkdir(parents=True, exist_ok=True)
     features.save(out, precision=storage.on_disk)
-    accuracy, size = features.meta["session0_test"], out.stat().st_size / 1e6
-    Console().print(f"{out}: {size:.2f} MB, session 0 at {accuracy:.2f} %", highlight=False, soft_wrap=True)
+    queried, size = run.split.queried, out.stat().st_size / 1e6
+    accuracy = f"session 0 at {features.meta[f'session0_{queried}']:.2f} %" + " (validation)" * (queried != "test")
+    Console().print(f"{out}: {size:.2f} MB, {accuracy}", highlight=False, soft_wrap=True)
 
 
 def _split_recipe(name: str, lists: Path | None, validation: int) -> SplitRecipe:

@@ -171,8 +171,11 @@ def _counts(contents: Contents, split: Split) -> tuple[int, int, int]:
 
 
 def balanced_rows(images: ImageSet, split: Split, count: int, seed: int) -> list[IntArray]:
-    """Base test images per class, C0 arrays: ``count`` in all, as even as the classes allow; 0 takes all."""
-    every = [split.base_test[images.labels[split.base_test] == c] for c in split.base_classes]
+    """Base test images per class, C0 arrays: ``count`` in all, as even as the classes allow; 0 takes all.
+
+    Of a split without base test images they are its validation images.
+    """
+    every = _by_class(images, split, split.base_queries)
     if count == 0 or count >= sum(len(rows) for rows in every):
         return every
     shuffled = _shuffled(every, seed)

@@ -66,7 +66,7 @@ def feature_set(
             "recipe": settings.recipe.to_dict(),
             "seed": settings.seed,
             "contents": {"copies": contents.copies, "draw_seed": contents.draw_seed, "novel": contents.novel},
-            "session0_test": session0_accuracy(collected, network, classes),
+            f"session0_{split.queried}": session0_accuracy(collected, network, classes),
             **settings.about,
             **(meta or {}),
         },
@@ -74,7 +74,7 @@ def feature_set(
 
 
 def session0_accuracy(collected: Collected, network: Network, classes: int) -> float:
-    """Percent of the base test features that the trained head classifies correctly."""
+    """Percent of the base queries' features that the trained head classifies correctly."""
     queries = torch.from_numpy(np.concatenate(collected.base_test)).to(network.head.weight.device)
     with torch.no_grad():
         predicted = network.head(queries)[:, :classes].argmax(1).cpu().numpy()

@@ -25,7 +25,8 @@ class SplitRecipe(Protocol):
 
 
 SPLITS = {
-    "random:SEED": "random base classes and sessions; random:SEED:pooled divides base images as the released code does",
+    "random:SEED": "random base classes and sessions; random:SEED:pooled divides base images as the released code "
+    "does, random:SEED:validation is without base test images, for choices",
     "fixed": "the published FSCIL split, image by image (fscil-session-images.json.gz)",
     "ravi": "64/16/20 classes of miniImageNet by ravi.json or the CSVs, base queries held out; ravi:SEED draws others",
     "tiered": "200(+151)/97/160 classes of tieredImageNet by its classes.json; tiered:SEED draws other images",
@@ -41,9 +42,10 @@ def parse_split(text: str, lists: Path | str | None = None) -> SplitRecipe:
     """
     kind, *rest = text.strip().split(":")
     if kind == RandomSessions.kind and rest:
-        pooled = rest[1:] == ["pooled"]
-        if not rest[1:] or pooled:
-            return RandomSessions(seed=_seed(text, rest[0]), pooled=pooled)
+        digits, *words = rest
+        if words in ([], ["pooled"], ["validation"], ["pooled", "validation"]):
+            plain = RandomSessions(seed=_seed(text, digits), pooled="pooled" in words)
+            return replace(plain, test=0) if "validation" in words else plain
     elif kind == FixedSessions.kind and not rest:
         return FixedSessions(lists=lists)
     elif len(rest) <= 1:
@@ -51,7 +53,8 @@ def parse_split(text: str, lists: Path | str | None = None) -> SplitRecipe:
         for recipe in (RaviClasses(lists=lists), TieredClasses(lists=lists), FolderSessions()):
             if kind == recipe.kind:
                 return replace(recipe, seed=seed)
-    raise DataError(f"split {text!r} does not exist; there are {', '.join(SPLITS)} and random:SEED:pooled")
+    more = "random:SEED:pooled and random:SEED:validation"
+    raise DataError(f"split {text!r} does not exist; there are {', '.join(SPLITS)}, {more}")
 
 
 def _seed(text: str, digits: str) -> int:

@@ -17,6 +17,8 @@ class RandomSessions:
 
     Base images are divided per class (balanced), or with ``pooled`` as the released code does: all base images shuffled
     together and cut in the same proportion, so that counts per class vary. Novel classes are always divided per class.
+    With ``test=0`` the same images train and validate and no others are in it: what is chosen on it has met no test
+    image of a base class.
 
     >>> RandomSessions(seed=1).name
     'random:1'
@@ -38,7 +40,7 @@ class RandomSessions:
     @property
     def name(self) -> str:
         """As on the command line."""
-        return f"{self.kind}:{self.seed}" + (":pooled" if self.pooled else "")
+        return f"{self.kind}:{self.seed}" + ":pooled" * self.pooled + ":validation" * (self.test == 0)
 
     def make(self, images: ImageSet) -> Split:
         """The split of these images."""

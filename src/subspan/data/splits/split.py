@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -23,7 +24,8 @@ class Split:
     Indices of images refer to the set the split was made from and are ascending in the ``base_*`` arrays. Support pools
     and test images of a novel class are in drawing order, which depends on seed and names only: a protocol that wants
     fewer takes the first. The first ``listed_support`` of each pool are the ones the published protocol lists (0: it
-    lists none). Test images serve for reporting only: choose on ``base_validation`` or on the development classes.
+    lists none). Test images serve for reporting only: choose on ``base_validation`` or on the development classes. A
+    split may be without base test images, and features of it are then measured on its validation images.
 
     Two splits are compared by :meth:`digest`, not by ``==``.
     """
@@ -84,6 +86,16 @@ class Split:
     def training_classes(self) -> tuple[int, ...]:
         """Classes the backbone is trained on: the base classes first, then the extra ones."""
         return self.base_classes + self.extra_classes
+
+    @property
+    def queried(self) -> Literal["test", "validation"]:
+        """Which images of base classes features are measured on: test images, in a split without any the others."""
+        return "test" if len(self.base_test) else "validation"
+
+    @property
+    def base_queries(self) -> IntArray:
+        """These images, ascending, (m,)."""
+        return self.base_test if self.queried == "test" else self.base_validation
 
     @property
     def training_images(self) -> IntArray:
