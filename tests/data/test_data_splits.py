@@ -89,16 +89,21 @@ def test_a_split_does_not_depend_on_the_order_of_the_images(tiny_set, pooled):
 
 
 @pytest.mark.parametrize("pooled", [False, True])
-def test_a_split_for_choices_trains_and_validates_on_the_same_images_and_has_no_base_test_images(tiny_set, pooled):
+def test_a_split_for_choices_trains_and_validates_on_the_same_images_and_meets_no_test_image(tiny_set, pooled):
     images = tiny_set()
-    whole = dataclasses.replace(SMALL, pooled=pooled).make(images)
-    chosen_on = dataclasses.replace(SMALL, pooled=pooled, test=0).make(images)
+    recipe = dataclasses.replace(SMALL, pooled=pooled, novel_pool=9, novel_test=3)
+    whole, chosen_on = recipe.make(images), recipe.for_choices().make(images)
     np.testing.assert_array_equal(chosen_on.base_train, whole.base_train)
     np.testing.assert_array_equal(chosen_on.base_validation, whole.base_validation)
     assert len(chosen_on.base_test) == 0
     assert (whole.queried, chosen_on.queried) == ("test", "validation")
     np.testing.assert_array_equal(whole.base_queries, whole.base_test)
     np.testing.assert_array_equal(chosen_on.base_queries, whole.base_validation)
+    for before, pool, queries in zip(
+        whole.novel_support_pool, chosen_on.novel_support_pool, chosen_on.novel_test, strict=True
+    ):
+        np.testing.assert_array_equal([*pool, *queries], before)
+        assert len(queries) == 3
     assert chosen_on.digest() != whole.digest()
 
 
@@ -444,8 +449,8 @@ def test_folder_splits_check_their_sizes(tiny_set, recipe, message):
 def test_splits_by_name():
     assert parse_split("random:1") == RandomSessions(seed=1)
     assert parse_split(" random:1:pooled ") == RandomSessions(seed=1, pooled=True)
-    assert parse_split("random:0:validation") == RandomSessions(test=0)
-    assert parse_split("random:2:pooled:validation") == RandomSessions(seed=2, pooled=True, test=0)
+    assert parse_split("random:0:validation") == RandomSessions(test=0, novel_pool=400)
+    assert parse_split("random:2:pooled:validation") == RandomSessions(seed=2, pooled=True).for_choices()
     assert parse_split("fixed", lists="x.json") == FixedSessions(lists="x.json")
     assert parse_split("ravi") == RaviClasses()
     assert parse_split("ravi:2") == RaviClasses(seed=2)

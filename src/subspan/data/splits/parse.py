@@ -26,7 +26,7 @@ class SplitRecipe(Protocol):
 
 SPLITS = {
     "random:SEED": "random base classes and sessions; random:SEED:pooled divides base images as the released code "
-    "does, random:SEED:validation is without base test images, for choices",
+    "does, random:SEED:validation is without test images, for choices",
     "fixed": "the published FSCIL split, image by image (fscil-session-images.json.gz)",
     "ravi": "64/16/20 classes of miniImageNet by ravi.json or the CSVs, base queries held out; ravi:SEED draws others",
     "tiered": "200(+151)/97/160 classes of tieredImageNet by its classes.json; tiered:SEED draws other images",
@@ -45,7 +45,7 @@ def parse_split(text: str, lists: Path | str | None = None) -> SplitRecipe:
         digits, *words = rest
         if words in ([], ["pooled"], ["validation"], ["pooled", "validation"]):
             plain = RandomSessions(seed=_seed(text, digits), pooled="pooled" in words)
-            return replace(plain, test=0) if "validation" in words else plain
+            return plain.for_choices() if "validation" in words else plain
     elif kind == FixedSessions.kind and not rest:
         return FixedSessions(lists=lists)
     elif len(rest) <= 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import ClassVar
 
 from subspan.data.errors import DataError
@@ -17,8 +17,7 @@ class RandomSessions:
 
     Base images are divided per class (balanced), or with ``pooled`` as the released code does: all base images shuffled
     together and cut in the same proportion, so that counts per class vary. Novel classes are always divided per class.
-    With ``test=0`` the same images train and validate and no others are in it: what is chosen on it has met no test
-    image of a base class.
+    Choices are made on :meth:`for_choices`, which meets none of the test images.
 
     >>> RandomSessions(seed=1).name
     'random:1'
@@ -41,6 +40,13 @@ class RandomSessions:
     def name(self) -> str:
         """As on the command line."""
         return f"{self.kind}:{self.seed}" + ":pooled" * self.pooled + ":validation" * (self.test == 0)
+
+    def for_choices(self) -> RandomSessions:
+        """The same split without its test images: what is chosen on it has met none of them.
+
+        Base classes are measured on their validation images, novel ones on images from the end of their support pools.
+        """
+        return replace(self, test=0, novel_pool=self.novel_pool - self.novel_test)
 
     def make(self, images: ImageSet) -> Split:
         """The split of these images."""
