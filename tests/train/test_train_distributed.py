@@ -1,4 +1,7 @@
-"""Two processes against one: the same trajectory at the same global batch, on a network without batch statistics."""
+"""Two processes against one: the same trajectory at the same global batch, on a network without batch statistics.
+
+In float64: in float32 two orders of summation part a maximum or a leaky ReLU once in a few runs, and weights by percents.
+"""
 
 import csv
 import os
@@ -15,12 +18,10 @@ from subspan.train.distributed import Processes
 from subspan.train.step import Share
 
 WORKER = Path(__file__).with_name("train_worker.py")
-WORDS = ("norm='group'", "dropblock='none'", "epochs=2", "cuts=(1,)", "learning_rate=0.01")
+WORDS = ("double", "norm='group'", "dropblock='none'", "epochs=2", "cuts=(1,)", "learning_rate=0.01")
 MUTUAL = ("members=2", "mutual=0.5")
 TURNS = ("rotation_share=0.5", "turn_loss=0.5")
-# Muon makes much of directions in which gradients are small, and of their roundings, by the rate: a smaller one. The
-# middle weight of a kernel still moves 5 to 21 times as far as the two may lie apart.
-MUON = ("optimiser='muon'", "kernel_rate=0.002")
+MUON = ("optimiser='muon'",)
 
 
 def run(folder: Path, words: Sequence[str], *launcher: str) -> None:
@@ -40,7 +41,7 @@ def test_two_processes_follow_the_trajectory_of_one(tmp_path: Path, words: Seque
     for name, value in one.items():
         if ".clock." in name:
             continue  # the noise of each process is keyed apart
-        torch.testing.assert_close(two[name], value, rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(two[name], value, rtol=1e-8, atol=1e-10)
         start += value.float().abs().sum().item()
     assert start > 0
     logs = []
@@ -48,7 +49,7 @@ def test_two_processes_follow_the_trajectory_of_one(tmp_path: Path, words: Seque
         with (tmp_path / name / "log.csv").open() as file:
             logs.append([(float(row["loss"]), float(row["accuracy"])) for row in csv.DictReader(file)])
     assert len(logs[0]) == 2
-    assert logs[1] == [pytest.approx(row, rel=1e-3) for row in logs[0]]
+    assert logs[1] == [pytest.approx(row, rel=1e-6) for row in logs[0]]
 
 
 def test_one_process_needs_no_lightning() -> None:

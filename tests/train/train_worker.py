@@ -1,4 +1,7 @@
-"""Trains on the colour classes in a process of its own: ``python train_worker.py FOLDER [resume] [KEY=VALUE ...]``."""
+"""Trains on the colour classes in a process of its own: ``python train_worker.py FOLDER [resume] [double] [KEY=VALUE ...]``.
+
+With ``double`` networks are of float64.
+"""
 
 import ast
 import sys
@@ -6,13 +9,23 @@ from pathlib import Path
 
 import torch
 from colour_classes import colour_images, colour_job, tiny_recipe
+from torch import Tensor, nn
 
 from subspan.train.trainer import Runtime, train
+
+
+def _double(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """What a convolution takes, images too, as its weights are."""
+    return tuple(each.double() for each in inputs) if isinstance(module, nn.Conv2d) else inputs
+
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     folder, *rest = sys.argv[1:]
     changes = {key: ast.literal_eval(value) for key, value in (word.split("=") for word in rest if "=" in word)}
+    if "double" in rest:
+        torch.set_default_dtype(torch.float64)
+        nn.modules.module.register_module_forward_pre_hook(_double)
     runtime = Runtime(device="cpu", checkpoint_every=1, validate_every=0, tensorboard=False)
     images, _ = colour_images()
     train(images, [colour_job(Path(folder))], tiny_recipe(**changes), runtime, resume="resume" in rest)

@@ -1,4 +1,5 @@
-"""Heads: features (n, d) to logits (n, C). A head computes in float32 whatever the network's precision is."""
+"""Heads: features (n, d) to logits (n, C). A head computes in the precision of its rows, float32 as a
+rule, whatever the network's is."""
 
 import math
 from typing import Literal, get_args
@@ -24,7 +25,7 @@ class LinearHead(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) to (n, C)."""
         with torch.autocast(features.device.type, enabled=False):
-            return functional.linear(features.float(), self.weight, self.bias)
+            return functional.linear(features.to(self.weight.dtype), self.weight, self.bias)
 
 
 class CosineHead(nn.Module):
@@ -51,8 +52,8 @@ class CosineHead(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) to (n, C)."""
         with torch.autocast(features.device.type, enabled=False):
-            rows = functional.normalize(self.weight, dim=1)
-            return self.scale * functional.linear(functional.normalize(features.float(), dim=1), rows)
+            rows, features = functional.normalize(self.weight, dim=1), features.to(self.weight.dtype)
+            return self.scale * functional.linear(functional.normalize(features, dim=1), rows)
 
 
 class EuclideanHead(nn.Module):
@@ -68,7 +69,7 @@ class EuclideanHead(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) to (n, C)."""
         with torch.autocast(features.device.type, enabled=False):
-            features = features.float()
+            features = features.to(self.weight.dtype)
             return functional.linear(features, *self.linear_form()) - features.square().sum(1, keepdim=True)
 
     def linear_form(self) -> tuple[Tensor, Tensor]:
