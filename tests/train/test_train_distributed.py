@@ -1,6 +1,6 @@
 """Two processes against one: the same trajectory at the same global batch, on a network without batch statistics.
 
-In float64: in float32 two orders of summation part a maximum or a leaky ReLU once in a few runs, and weights by percents.
+In float64: in float32 two orders of a sum part a maximum or a leaky ReLU once in a few runs, and weights by percents.
 """
 
 import csv

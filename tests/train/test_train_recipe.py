@@ -22,16 +22,16 @@ def test_paper_is_what_the_paper_says() -> None:
 
 def test_strong_is_what_the_documentation_says() -> None:
     strong = find_recipe("strong")
-    assert (strong.weight_decay, strong.cutmix, strong.se, strong.epochs, strong.members) == (1e-3, 0.6, True, 66, 5)
+    assert (strong.weight_decay, strong.cutmix, strong.se, strong.epochs, strong.members) == (1e-3, 0.9, True, 66, 5)
     assert (strong.head, strong.head_scale, strong.schedule) == ("cosine", 16.0, "cosine")
     assert (strong.optimiser, strong.kernel_rate, strong.learning_rate) == ("muon", 0.016, 0.1)
     assert (strong.batch_size, strong.pool) == (128, "blurred")
-    assert (strong.dropblock, strong.resized_share, strong.stage_weight) == ("none", 0.25, 0.0)
+    assert (strong.dropblock, strong.resized_share, strong.stage_weight) == ("none", 0.5, 0.0)
     assert (strong.crop_size, strong.stored_size, strong.padding, strong.early_size) == (96, 104, 6, 64)
     assert [strong.size_at(epoch) for epoch in (0, 43, 44, 65)] == [64, 64, 96, 96]
     members = [member_recipe(strong, i) for i in range(5)]
-    assert [member.cutmix for member in members] == [0.6, 0.9, 0.6, 0.9, 0.6]
-    assert [member.resized_share for member in members] == [0.25, 0.25, 0.5, 0.5, 0.25]
+    assert [member.pool for member in members] == ["blurred", "max", "max", "blurred", "blurred"]
+    assert {(member.cutmix, member.resized_share) for member in members} == {(0.9, 0.5)}
     assert {member.cutmix_per for member in members} == {"image"}
 
 
@@ -39,9 +39,12 @@ def test_what_is_asked_for_replaces_what_depends_on_it() -> None:
     strong = find_recipe("strong")
     assert overridden(strong) == strong
     assert overridden(strong, mutual=0.5).varied == ()
-    assert overridden(strong, cutmix=0.8, varied=("cutmix=0.5/1",)).varied == ("cutmix=0.5/1",)
-    both = overridden(strong, cutmix=0.8, resized_share=0.0)
-    assert {(member_recipe(both, i).cutmix, member_recipe(both, i).resized_share) for i in range(5)} == {(0.8, 0.0)}
+    assert overridden(strong, pool="max", varied=("cutmix=0.5/1",)).varied == ("cutmix=0.5/1",)
+    both = overridden(dataclasses.replace(strong, varied=("cutmix=0.6/0.9", "pool=blurred/max")), cutmix=0.8)
+    assert [(member_recipe(both, i).cutmix, member_recipe(both, i).pool) for i in range(2)] == [
+        (0.8, "blurred"),
+        (0.8, "max"),
+    ]
     assert overridden(strong, crop_size=84, image_size=96).stored_size == 96
     with pytest.raises(ValueError, match="varied needs members that are trained apart, got members=1"):
         overridden(strong, members=1, varied=("cutmix=0.5/1",))

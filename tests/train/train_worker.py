@@ -1,6 +1,6 @@
-"""Trains on the colour classes in a process of its own: ``python train_worker.py FOLDER [resume] [double] [KEY=VALUE ...]``.
+"""Trains on the colour classes in a process of its own: ``python train_worker.py FOLDER [WORD ...]``.
 
-With ``double`` networks are of float64.
+Words are ``resume``, ``double`` for a network of float64, and KEY=VALUE for each other field of the recipe.
 """
 
 import ast

@@ -320,8 +320,8 @@ RECIPES: dict[str, Recipe] = {
     "paper": PAPER,
     "paper-tiered": dataclasses.replace(PAPER, name="paper-tiered", epochs=60, cuts=(30, 45)),
     # What each network has is from PAPER-NOTES 4.6; that several short ones are worth more than a long one, larger
-    # images more than either, Muon more than any of it, and boxes of images' own and members that differ in how hard
-    # their images are something beside it, from benchmarks/base_sessions.md.
+    # images more than either, Muon more than any of it, and boxes of images' own something beside it, from
+    # benchmarks/base_sessions.md. How hard images are, and that members differ in their pools, chose choose_strong.py.
     "strong": dataclasses.replace(
         PAPER,
         name="strong",
@@ -332,20 +332,20 @@ RECIPES: dict[str, Recipe] = {
         kernel_rate=0.016,
         weight_decay=1e-3,
         dropblock="none",
-        cutmix=0.6,
+        cutmix=0.9,
         cutmix_per="image",
         crop_size=96,
         image_size=104,
         early_size=64,
         padding=6,
-        resized_share=0.25,
+        resized_share=0.5,
         se=True,
         head="cosine",
         schedule="cosine",
         cuts=(),
         epochs=66,
         members=5,
-        varied=("cutmix=0.6/0.9/0.6/0.9", "resized_share=0.25/0.25/0.5/0.5"),
+        varied=("pool=blurred/max/max/blurred",),
     ),
 }
 
@@ -364,9 +364,9 @@ def overridden(recipe: Recipe, **fields: Any) -> Recipe:
     as crops that are set.
 
     >>> overridden(RECIPES["strong"], jitter=0.0).varied
-    ('cutmix=0.6/0.9/0.6/0.9', 'resized_share=0.25/0.25/0.5/0.5')
-    >>> overridden(RECIPES["strong"], cutmix=0.8).varied
-    ('resized_share=0.25/0.25/0.5/0.5',)
+    ('pool=blurred/max/max/blurred',)
+    >>> overridden(RECIPES["strong"], pool="max").varied
+    ()
     >>> overridden(RECIPES["strong"], members=1).varied
     ()
     >>> overridden(RECIPES["strong"], crop_size=84).stored_size
