@@ -48,13 +48,12 @@ from subspan.methods import create_method
 from subspan.protocols.multi_session import MultiSession
 from subspan.report.summary import summarize
 from subspan.train.collect import Contents, collect
-from subspan.train.evaluate import accuracy
 from subspan.train.extract import Extractor
 from subspan.train.job import Job
 from subspan.train.pack import feature_set
 from subspan.train.recipe import RECIPES, Recipe
 from subspan.train.run import RunSettings
-from subspan.train.trainer import Runtime, train
+from subspan.train.trainer import Runtime, job_accuracy, train
 
 LEVELS = {"cutmix": ("0.6", "0.9"), "resized_share": ("0.25", "0.5"), "pool": ("blurred", "max")}
 DESIGN = ((0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 0))  # the level of each option for each member
@@ -164,16 +163,7 @@ def session0_at(
 ) -> float:
     """Session 0 of networks joined, on images of any size."""
     job = Job.from_split(images, split, Path(), 0)
-    return accuracy(
-        join_networks(networks),
-        images.images,
-        job.validation_rows,
-        job.validation_labels,
-        mean=recipe.mean,
-        std=recipe.std,
-        classes=job.base_classes,
-        device=device,
-    )
+    return job_accuracy(join_networks(networks), images.images, job, "validation", recipe, device)
 
 
 def _name(group: Sequence[int]) -> str:

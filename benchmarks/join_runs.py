@@ -18,12 +18,12 @@ import torch
 from subspan.data import parse_split, read_images
 from subspan.train.collect import Contents, collect
 from subspan.train.device import find_device
-from subspan.train.evaluate import accuracy
 from subspan.train.extract import Extractor, Viewing
 from subspan.train.job import Job
 from subspan.train.members import join_members
 from subspan.train.pack import feature_set
 from subspan.train.run import load_run
+from subspan.train.trainer import job_accuracy
 
 
 def main() -> None:
@@ -71,16 +71,7 @@ def main() -> None:
     print(f"{given.out}: {whole.width} features, session 0 at {whole.meta['session0_test']:.2f} % of test images")
     job = Job.from_split(images, split, given.out.parent, first.seed)
     if len(job.validation_rows):
-        right = accuracy(
-            joined,
-            images.images,
-            job.validation_rows,
-            job.validation_labels,
-            mean=recipe.mean,
-            std=recipe.std,
-            classes=job.base_classes,
-            device=device,
-        )
+        right = job_accuracy(joined, images.images, job, "validation", recipe, device)
         print(f"validation {right:.2f} %")
 
 

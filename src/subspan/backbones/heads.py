@@ -1,5 +1,4 @@
-"""Heads: features (n, d) to logits (n, C). A head computes in the precision of its rows, float32 as a
-rule, whatever the network's is."""
+"""Heads: features (n, d) to logits (n, C), in the precision of their rows, whatever the network's is."""
 
 import math
 from typing import Literal, get_args

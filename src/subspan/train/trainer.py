@@ -165,7 +165,7 @@ class _Trainee:
                 yield
 
     def accuracy(self, network: Network, part: Part, *, bf16: bool = False) -> float:
-        return _accuracy(network, self.images, self.job, part, self.recipe, self.step.device, bf16=bf16)
+        return job_accuracy(network, self.images, self.job, part, self.recipe, self.step.device, bf16=bf16)
 
     def end_epoch(self, epoch: int, seconds: float, rate: float) -> dict[str, Any]:
         """Log the epoch, validate and save where due; returns the row."""
@@ -234,7 +234,7 @@ class _Trainee:
         return outcomes
 
 
-def _accuracy(
+def job_accuracy(
     network: Network,
     images: NDArray[np.uint8] | Tensor,
     job: Job,
@@ -276,7 +276,7 @@ def _join(
         if settings.recipe.digest() == recipe.digest():
             return replace(Outcome.recorded(job, network.to(device), device, before), members=tuple(members))
     network = join_members(networks, recipe, images, job.train_rows, device)
-    validation, test = (_accuracy(network, images, job, part, recipe, device) for part in get_args(Part))
+    validation, test = (job_accuracy(network, images, job, part, recipe, device) for part in get_args(Part))
     last = members[-1]  # side by side all take the same time; those added later have theirs in their own records
     spent = last.seconds, last.images_per_second
     outcome = Outcome(job, network, device, last.execution, validation, test, *spent, tuple(members))
