@@ -102,7 +102,7 @@ def make_step(recipe: Recipe, store: torch.Tensor, seed: int, runtime: Runtime, 
     pad_inputs(network, runtime.pad_inputs)
     rows, labels = np.arange(len(store)), np.random.default_rng(seed).integers(0, CLASSES, len(store))
     step = TrainStep(recipe, network, ResidentImages(store), rows, labels, CLASSES, seed=seed, device=device)
-    step.prepare(runtime.execution, runtime.compile_mode, batch_sums=runtime.batch_sums)
+    step.prepare(runtime.execution, runtime.compile_mode, runtime.statistics)
     return step
 
 
@@ -199,7 +199,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "4 input channels": {"pad_inputs": 4},
     "8 input channels": {"pad_inputs": 8},
     "all algorithms": {"algorithms": 0},
-    "no batch sums": {"batch_sums": False},
+    "statistics from sums": {"statistics": "sums"},
+    "plain statistics": {"statistics": "plain"},
     "kernels not searched": {"compile_mode": "default"},
     "tuned kernels": {"compile_mode": "tuned"},
     "all together": {

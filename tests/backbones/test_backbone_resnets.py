@@ -15,7 +15,7 @@ from subspan.backbones import (
     list_backbones,
     pad_inputs,
     register_backbone,
-    use_sums,
+    use_statistics,
 )
 from subspan.backbones.blocks import BatchNorm, conv
 from subspan.backbones.tian import largest, largest_blurred
@@ -185,7 +185,7 @@ def test_batch_statistics_by_sums_are_those_of_pytorch() -> None:
     found = []
     for norm in (nn.BatchNorm2d(4), BatchNorm(4)):
         norm = norm.double()
-        use_sums(norm, True)
+        use_statistics(norm, "sums")
         with torch.no_grad():
             norm.weight.copy_(torch.tensor([1.0, -2.0, 0.5, 3.0]))
             norm.bias.copy_(torch.tensor([0.0, 1.0, 2.0, -1.0]))
@@ -207,7 +207,7 @@ def test_batch_statistics_by_sums_are_taken_in_training_only(monkeypatch: pytest
     norm, values = BatchNorm(3), torch.randn(2, 3, 4, 4)
     norm(values)
     assert len(calls) == 1
-    use_sums(norm, True)
+    use_statistics(norm, "sums")
     norm(values)
     assert len(calls) == 1
     norm.eval()(values)
@@ -220,7 +220,7 @@ def test_batch_statistics_by_sums_are_taken_in_training_only(monkeypatch: pytest
 
 def test_batch_statistics_by_sums_in_half_precision() -> None:
     norm, plain = BatchNorm(8), nn.BatchNorm2d(8)
-    use_sums(norm, True)
+    use_statistics(norm, "sums")
     values = torch.randn(4, 8, 6, 6, generator=torch.Generator().manual_seed(0)).bfloat16()
     found = norm(values)
     assert found.dtype == torch.bfloat16
@@ -246,7 +246,7 @@ def test_a_kernel_of_one_place_with_a_stride_is_pytorchs() -> None:
 
 def test_batch_statistics_by_sums_of_a_constant_channel_are_finite() -> None:
     norm = BatchNorm(2)
-    use_sums(norm, True)
+    use_statistics(norm, "sums")
     inputs = torch.full((3, 2, 4, 4), 1000.0, requires_grad=True)
     outputs = norm(inputs)
     outputs.sum().backward()
@@ -260,9 +260,9 @@ def test_networks_with_statistics_by_sums_have_the_same_features_and_gradients(n
     options: dict[str, object] = {"dropblock": "none"} if name.endswith("tian") else {}
     images = torch.rand(4, 3, 40, 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     found = []
-    for by_sums in (False, True):
+    for statistics in ("plain", "sums"):
         backbone = create_backbone(name, width=0.05, seed=1, **options).double().train()
-        use_sums(backbone, by_sums)
+        use_statistics(backbone, statistics)
         features = backbone(images)
         features.square().sum().backward()
         found.append([features.detach(), *(p.grad for p in backbone.parameters()), *backbone.buffers()])

@@ -2,7 +2,7 @@
 
 from subspan.backbones import he as _he
 from subspan.backbones import tian as _tian
-from subspan.backbones.blocks import STAGES, Mixing, pad_inputs, use_sums
+from subspan.backbones.blocks import STAGES, Mixing, pad_inputs, use_statistics
 from subspan.backbones.heads import CosineHead, EuclideanHead, LinearHead, create_head
 from subspan.backbones.network import Network, feature_dim
 from subspan.backbones.registry import create_backbone, list_backbones, register_backbone
@@ -20,7 +20,7 @@ __all__ = [
     "list_backbones",
     "pad_inputs",
     "register_backbone",
-    "use_sums",
+    "use_statistics",
 ]
 
 del _he, _tian  # imported so that they register themselves

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subspan.backbones.blocks import Mixing, Norm, SqueezeExcitation, conv, normalise
+from subspan.backbones.blocks import Mixing, Norm, SqueezeExcitation, activated, conv, normalise
 from subspan.backbones.initialise import materialise
 from subspan.backbones.registry import register_backbone
 
@@ -34,7 +34,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, c_in, h, w) to (n, c_out, h / stride, w / stride)."""
-        out = functional.relu(self.bn1(self.conv1(x)))
+        out = activated(self.bn1, self.conv1(x), 0.0)
         out = self.bn2(self.conv2(out))
         if self.se is not None:
             out = self.se(out)
@@ -71,7 +71,7 @@ class HeResNet(nn.Module):
 
     def maps(self, images: Tensor, mixing: Mixing | None = None, *, last: int = 1) -> list[Tensor]:
         """(n, 3, h, w) to the maps (n, c, h', w') after the last stages, so many of them."""
-        x = functional.relu(self.bn1(self.conv1(images)))
+        x = activated(self.bn1, self.conv1(images), 0.0)
         maps: list[Tensor] = []
         if self.stem == "standard":
             x = functional.max_pool2d(x, 3, stride=2, padding=1)

@@ -47,8 +47,10 @@ def uniform(key: Tensor, position: Tensor) -> Tensor:
 
 
 def uniform_like(key: Tensor, x: Tensor) -> Tensor:
-    """float32 numbers in [0, 1) of the shape of ``x``."""
-    return uniform(key, torch.arange(x.numel(), dtype=torch.int32, device=x.device)).view(x.shape)
+    """float32 numbers in [0, 1) of the shape (n, c, ...) of ``x``, drawn with channels last, as maps lie in memory."""
+    images, channels, *sides = x.shape
+    position = torch.arange(x.numel(), dtype=torch.int32, device=x.device)
+    return uniform(key, position).view(images, *sides, channels).movedim(-1, 1)
 
 
 def _signed(value: int) -> int:

@@ -14,7 +14,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subspan.backbones.blocks import Mixing, Norm, SqueezeExcitation, conv, normalise
+from subspan.backbones.blocks import (
+    BatchNorm,
+    Mixing,
+    Norm,
+    SqueezeExcitation,
+    activated,
+    added_and_pooled,
+    conv,
+    normalise,
+)
 from subspan.backbones.drop import Clock, DropBlock, Dropout
 from subspan.backbones.initialise import materialise
 from subspan.backbones.registry import register_backbone
@@ -38,6 +47,8 @@ def largest_blurred(x: Tensor) -> Tensor:
     little (Zhang, Making convolutional networks shift-invariant again, ICML 2019).
     """
     everywhere = functional.max_pool2d(x, 2, stride=1)
+    if everywhere.is_cuda and everywhere.requires_grad and not torch.compiler.is_compiling():
+        everywhere = everywhere.contiguous()  # with channels last the gradient there is wrong (PyTorch issue 188344)
     return functional.avg_pool2d(everywhere, 3, stride=2, padding=1, count_include_pad=False)
 
 
@@ -68,15 +79,22 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, clock: Clock) -> Tensor:
         """(n, c_in, h, w) to (n, c_out, h, w), or half the height and width with a pool."""
-        out = functional.leaky_relu(self.bn1(self.conv1(x)), _SLOPE)
-        out = functional.leaky_relu(self.bn2(self.conv2(out)), _SLOPE)
-        out = self.bn3(self.conv3(out))
+        out = activated(self.bn1, self.conv1(x), _SLOPE)
+        out = activated(self.bn2, self.conv2(out), _SLOPE)
+        out = self._end(self.conv3(out), x)
+        return out if self.drop is None else self.drop(out, clock)
+
+    def _end(self, out: Tensor, x: Tensor) -> Tensor:
+        """What the last convolution gives (n, c_out, h, w), with the shortcut from the input, activated and pooled."""
+        if self.pool is largest and self.se is None and self.downsample is not None:
+            (shortcut, norm), own = self.downsample, self.bn3
+            if isinstance(own, BatchNorm) and isinstance(norm, BatchNorm) and own.fuses and norm.fuses:
+                return added_and_pooled(own, out, norm, shortcut(x), _SLOPE)
+        out = self.bn3(out)
         if self.se is not None:
             out = self.se(out)
         out = functional.leaky_relu(out + (x if self.downsample is None else self.downsample(x)), _SLOPE)
-        if self.pool is not None:
-            out = self.pool(out)
-        return out if self.drop is None else self.drop(out, clock)
+        return out if self.pool is None else self.pool(out)
 
 
 class TianResNet(nn.Module):

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from subspan.backbones import CosineHead, Mixing, Network, use_sums
+from subspan.backbones import CosineHead, Mixing, Network, use_statistics
 from subspan.train.augment import Augment
 from subspan.train.loss import count_correct, mixed_cross_entropy
 from subspan.train.mutual import MutualMembers, agreement_loss
@@ -28,10 +28,12 @@ from subspan.train.source import Source
 from subspan.train.turns import TURNS, TurnNetwork
 
 Execution = Literal["auto", "graph", "compiled", "eager"]
+StatisticsOption = Literal["auto", "fused", "sums", "plain"]
 CompileMode = Literal["searched", "tuned", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+_SEARCHED = {"max_autotune_pointwise": True, "combo_kernels": True}
 _SEARCHES: Mapping[str, dict[str, Any]] = {  # modes of ours: how the shapes of fused kernels are looked for
-    "searched": {"max_autotune_pointwise": True},
-    "tuned": {"max_autotune_pointwise": True, "coordinate_descent_tuning": True},
+    "searched": _SEARCHED,
+    "tuned": {**_SEARCHED, "coordinate_descent_tuning": True},
 }
 
 _WARMUP_STEPS = 3
@@ -198,30 +200,38 @@ class TrainStep:
         return state | {"step": self.step}
 
     def prepare(
-        self, execution: Execution = "auto", compile_mode: CompileMode = "searched", *, batch_sums: bool = True
+        self,
+        execution: Execution = "auto",
+        compile_mode: CompileMode = "searched",
+        statistics: StatisticsOption = "auto",
     ) -> None:
         """Compile and capture as asked; ``auto`` captures on a GPU and runs plainly elsewhere. The state is kept.
 
-        A compiled step may take batch statistics from sums, which costs less there and more elsewhere.
+        How batch statistics are taken is asked of a compiled step only; ``auto``: fused on a GPU, from sums elsewhere.
         """
+        cuda = self.device.type == "cuda"
         if execution == "auto":
-            execution = "graph" if self.device.type == "cuda" else "eager"
-        if execution == "graph" and self.device.type != "cuda":
+            execution = "graph" if cuda else "eager"
+        if execution == "graph" and not cuda:
             raise ValueError(f"a CUDA graph needs a CUDA device, got {self.device}")
+        if statistics == "auto":
+            statistics = "fused" if cuda else "sums"
+        if statistics == "fused" and not cuda:
+            raise ValueError(f"statistics 'fused' are kernels for a CUDA device, got {self.device}")
         self.network.train()
         if execution == "eager":
             return
         saved = {name: tensor.clone() for name, tensor in self.tensors().items()}
         plain = self._models, self._augment, self._score
         try:
-            use_sums(self.network, batch_sums)
+            use_statistics(self.network, statistics)
             self._models = [_compiled(model, compile_mode) for model in self._models]
             self._augment, self._score = (_compiled(part, compile_mode) for part in plain[1:])
             self._warm_up()
             self.execution = "compiled"
         except Exception as error:  # the compiler's errors have no common type
             self._models, self._augment, self._score = plain
-            use_sums(self.network, False)
+            use_statistics(self.network, "plain")
             _explain("torch.compile failed, the step runs uncompiled", error)
             if execution == "graph":
                 self._warm_up()

@@ -20,7 +20,7 @@ from subspan.train.job import Job
 from subspan.train.members import check_folders, join_members, learner_jobs, member_jobs
 from subspan.train.recipe import Recipe, build_learner, learner_recipe, member_recipe
 from subspan.train.source import Residence, ResidentImages, StreamedImages, place_images
-from subspan.train.step import CompileMode, Execution, TrainStep, epoch_order
+from subspan.train.step import CompileMode, Execution, StatisticsOption, TrainStep, epoch_order
 from subspan.values import check_options, option
 
 Part = Literal["validation", "test"]
@@ -38,7 +38,9 @@ class Runtime:
         "searched", "searched: tries several shapes of fused kernels, tuned: many; or a mode of torch.compile"
     )
     pad_inputs: int = option(0, "compute convolutions with at least this many channels in")
-    batch_sums: bool = option(True, "take batch statistics from sums and sums of squares, in a compiled step")
+    statistics: StatisticsOption = option(
+        "auto", "batch statistics in a compiled step: fused (our kernels, on a GPU), sums, or plain; auto: what is best"
+    )
     algorithms: int = option(10, "how many algorithms cuDNN tries per convolution; 0: all")
     images: Residence = option("auto", "keep images on the device or stream them from the host")
     checkpoint_every: int = option(10, "epochs between checkpoints; 0: none")
@@ -331,7 +333,7 @@ def train(
         for trainee in trainees:
             if trainee.done < recipe.epochs:
                 execution = processes.execution(runtime.execution)
-                trainee.step.prepare(execution, runtime.compile_mode, batch_sums=runtime.batch_sums)
+                trainee.step.prepare(execution, runtime.compile_mode, runtime.statistics)
         spent = _train(trainees, recipe, show=runtime.progress and processes.first)
         outcomes = [outcome for trainee in trainees for outcome in trainee.finish(*spent)]
         if not recipe.joined:
