@@ -2,50 +2,45 @@
 
     PYTHONPATH=src python3 benchmarks/train.py --models 1 2 3 --check --kernels
 
-Measured on 2026-11-15, one run, one NVIDIA H200, torch 2.11.0+cu130, batch 64, the whole step replayed as a CUDA graph,
-compile mode `default`:
+Measured on 2026-11-18, one run, one NVIDIA H200, torch 2.11.0+cu130, batch 64, the whole step replayed as a CUDA graph,
+at d5e8762 (`--models 1 2 3 --kernels --variants "statistics from sums"`):
 
-    models   images/s   ms per step   TFLOP/s (of the measured 790)   memory GB
-    1           9,431          6.79                       230 (29 %)         2.2
-    2          10,570         12.11                       258 (33 %)         2.5
-    3          10,697         17.95                       261 (33 %)         2.9
+    models   images/s   ms per step   TFLOP/s (of the measured 790)   memory GB   W     MHz
+    1          11,734          5.45                       286 (36 %)         2.0   690   1,930
+    2          13,060          9.80                       318 (40 %)         2.4   694   1,710
+    3          13,311         14.42                       324 (41 %)         2.8   694   1,680
 
-Compilation takes 62 s, once. Two real base sessions at once trained at 10,450 images/s (base_sessions.md).
+    one model, statistics from sums (that is, without the kernels of backbones/fused.py): 9,904; with them 1.18 times
 
-What limits it: of one model's 6.79 ms, 4.35 are convolutions and matrix products (109 launches), 2.15 fused elementwise
-and reduction kernels bound by memory traffic (256 launches; batch-norm statistics lead), 0.15 SGD, 0.10 all else; so
-0.04 ms is left for gaps. The convolutions alone run at 360 TFLOP/s, 45 % of 790: 640 channels at 5x5 and 10x10 pixels
-of 64 images fill few tiles, and the first layers have 3 and 64 channels. A second model at once fills part of what one
-leaves idle, a third adds 1 %: without work on the two kinds of kernels 16,000 images/s is out of reach, and 9,600 for
-one model asked for 0.12 ms less per step (see below).
+Set-up takes 45 to 60 s, once. A real base session of 24 epochs on split 0 ran at 11,758 images/s, 2.55 s an epoch, and
+came out as before (base_sessions.md). `strong` at 96 pixels, batches of 128 and Muon: 7,812 images/s with the kernels,
+7,383 without (1.06 times, the second lease below).
 
-Tried: CUDA graph, compilation in the default mode, several models on streams of their own; inputs padded to 8 channels
-together with every algorithm cuDNN has (three models in a real run: 10,700 images/s, as without, and 50 s more of
-set-up). Several processes under NVIDIA's multi-process service train at 11,060 images/s together, and then the GPU
-draws 693 of its 700 W and lowers its clock from 1,980 to 1,800 MHz: beyond that power is the limit, and 16,000 images/s
-would ask for a third less energy per image. Since the table above three things have become the default: batch
-statistics from sums (+1.8 %), a compiled loss (+0.7 % on top; it has no switch any more), and a search over the shapes
-of fused kernels. One model: 9,205 images/s without, 9,433 with the first two, on a third machine of the kind while
-another process compiled; with all three, on 2026-11-16, on a quiet fourth one (`--models 1`, commit 0fc8a9c with
-TORCHINDUCTOR_MAX_AUTOTUNE_POINTWISE=1, which is what `--compile-mode searched` now sets):
+What limits it is power: the GPU draws 690 of its 700 W with one model already, and with three its clock is down from
+1,980 to 1,680 MHz. An image takes 52 mJ; it took 64 before the kernels (10,870 images/s at 696 W), and 16,000 images/s
+ask for 44. Its 24.4 GFLOP at 790 TFLOP/s and 700 W would be 22 mJ, so **the aim of 16,000 is not
+reached** and asks for convolutions that come nearer to such a product. Of one model's 5.45 ms 3.73 are convolutions (83
+launches, 420 TFLOP/s), 1.35 our kernels and what cuDNN needs beside its own, 0.25 what the compiler made, 0.15 SGD. The
+slowest of cuDNN's convolutions, timed one by one (TFLOP/s): from 64 to 160 channels at 42 pixels 206, by its kernel of
+160 to 160 329, all of 64 channels 380 to 450; from 320 channels on they have 470 to 710. Traffic of our kernels runs at
+2 to 4 TB/s of the data sheet's 4.8; the sums that a normalisation needs of its input (0.26 ms) are the slowest.
 
-    models   images/s   ms per step   TFLOP/s (of the measured 790)   memory GB   set-up s
-    1           9,642          6.64                       235 (30 %)         2.2         66
+What the kernels brought, one model, images/s, three leases of 2026-11-18:
 
-On 2026-11-18, on a fifth machine, quiet, the same command at 9216786: 9,702 images/s, 6.60 ms per step, set-up 82 s.
+    9,684   statistics from sums, fused by the compiler (9,904 with combined kernels and masks drawn as maps lie)
+   10,302   normalisation with its ReLU, ends of blocks, and convolutions of images as kernels of our own
+   11,335   ... sums over chunks and running statistics too, tiles as measured, masks of dropout drawn as maps lie
+   11,551   ... and small kernels of the compiler combined (`combo_kernels`)
+   11,734   ... and gradients by maps of 160 channels computed as convolutions (101 us in place of 165)
 
-The same without the search ran out of its time there, so how much of the 2.2 % is the search's is not known. Four
-members of `strong` with the first two train at 10,740 images/s, at 696 W and 1,695 MHz. Not measured one by one:
+Tried before, without gain: inputs padded to 8 channels together with every algorithm cuDNN has. A fourth model at once
+adds nothing (12,880 after 12,849 with three, second lease).
 
-    PYTHONPATH=src python3 benchmarks/train.py --models --check --variants
-
-That day's check found the weights of graph and eager execution 54 % of their way apart after ten steps (losses 7.2719
-and 7.2739). Two things go into that: training at this rate amplifies rounding (on a CPU in fp32, weights nudged by one
-part in a million end 22 % apart after ten steps, 0.04 % after one), and until then the forward pass moved the clock of
-dropout, so that a compiled backward pass which drew its masks again drew others (shown on a CPU for one layer, not for
-the whole network). The clock has been moved out; the check now has a column for the first step, which tells them apart.
-What is left there are ties: in black padding activations are equal, and compiled max-pooling sends the gradient to
-another of them. On a CPU in fp32 one step of a tiny network differs by up to 1.2 % in a layer, by 2e-5 with padding 0.
+Correctness: `--check` compares weights with those of plain execution. Training at this rate amplifies rounding, so
+weights nudged by one part in a million stand beside: after one step they are 13.7 % of their way apart, those of the
+graph 16.1 %; after ten 51.9 and 53.8 % (second lease). What is left after the first step are ties: in black padding
+activations are equal, and max-pooling sends the gradient to another of them. Every kernel is tested against float64
+(tests/backbones/test_backbone_fused.py), in Triton's interpreter on a CPU and on 2026-11-18 on the H200: 29 passed.
 
 A step is everything a training step does: gather, augment, forward, backward, update, count.
 """

@@ -1,6 +1,10 @@
 """Kernels of our own beside PyTorch's operations in float64; without a GPU Triton's interpreter runs them."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -200,3 +204,14 @@ def test_convolution_of_maps_whose_channels_do_not_fill_tiles() -> None:
     own, plain = conv(10, 7, 3), nn.Conv2d(10, 7, 3, padding=1, bias=False)
     use_statistics(own, "fused")
     compare(own, plain, [draw((3, 10, 9, 6), 1)], [(own, plain)], torch.float32)
+
+
+def test_every_kernel_compiles_for_hopper_without_a_gpu(tmp_path: Path) -> None:
+    """What the interpreter runs the compiler may refuse."""
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, str(Path(__file__).with_name("compile_fused.py"))]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    shared = {name: int(size) for name, size in map(str.split, done.stdout.splitlines())}
+    assert {"normalise", "add_and_pool_backward", "convolve_thin", "track"} <= shared.keys()
+    assert max(shared.values()) <= 227 * 1024
