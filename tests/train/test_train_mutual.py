@@ -152,9 +152,10 @@ def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: 
 
 
 def test_how_the_machine_is_used_does_not_change_what_members_learn(tmp_path: Path) -> None:
-    run(tmp_path / "plain", epochs=1, cuts=(), **SMOOTH)
+    two = {"members": 2, "epochs": 1, "cuts": (), **SMOOTH}
+    run(tmp_path / "plain", **two)
     compiled = Runtime(device="cpu", execution="compiled", compile_mode="default", tensorboard=False, progress=False)
-    run(tmp_path / "compiled", runtime=compiled, epochs=1, cuts=(), **SMOOTH)
+    run(tmp_path / "compiled", runtime=compiled, **two)
     one, other = (weights(tmp_path / name / "member-1") for name in ("plain", "compiled"))
     for name, value in one.items():
         torch.testing.assert_close(other[name], value, rtol=1e-2, atol=1e-3)
