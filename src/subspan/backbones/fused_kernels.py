@@ -41,6 +41,15 @@ def _scale_and_shift(totals, weight, bias, columns, channels, count, epsilon):
 
 
 @triton.jit
+def _both_scales_and_shifts(totals, weight, bias, other_weight, other_bias, columns, channels, count, epsilon):
+    """The same of two kinds of maps, whose totals (4, c) stand one below the other."""
+    scale, shift = _scale_and_shift(totals, weight, bias, columns, channels, count, epsilon)
+    totals += 2 * channels
+    other_scale, other_shift = _scale_and_shift(totals, other_weight, other_bias, columns, channels, count, epsilon)
+    return scale, shift, other_scale, other_shift
+
+
+@triton.jit
 def _backward_factors(totals, weight, by_bias, by_value, columns, channels, count, epsilon):
     """The gradient by a value is ``gradient * scale + value * factor + rest``; the gradient by the weight; (1, c) each.
 
@@ -232,9 +241,8 @@ def add_and_pool(
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     window = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = (window[:, None] < images * down * right) & (columns[None, :] < channels)
-    scale, shift = _scale_and_shift(totals, weight, bias, columns, channels, count, epsilon)
-    other_scale, other_shift = _scale_and_shift(
-        totals + 2 * channels, other_weight, other_bias, columns, channels, count, epsilon
+    scale, shift, other_scale, other_shift = _both_scales_and_shifts(
+        totals, weight, bias, other_weight, other_bias, columns, channels, count, epsilon
     )
     tile = _corner(window, height, width, down, right).to(tl.int64)[:, None] * channels + columns[None, :]
     largest = tl.full((ROWS, COLUMNS), float("-inf"), tl.float32)
@@ -271,9 +279,8 @@ def pooled_gradient_sums(
     count = images * height * width
     down, right = height // 2, width // 2
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    scale, shift = _scale_and_shift(totals, weight, bias, columns, channels, count, epsilon)
-    other_scale, other_shift = _scale_and_shift(
-        totals + 2 * channels, other_weight, other_bias, columns, channels, count, epsilon
+    scale, shift, other_scale, other_shift = _both_scales_and_shifts(
+        totals, weight, bias, other_weight, other_bias, columns, channels, count, epsilon
     )
     by_bias = tl.zeros((ROWS, COLUMNS), tl.float32)
     by_value = tl.zeros((ROWS, COLUMNS), tl.float32)
@@ -347,9 +354,8 @@ def add_and_pool_backward(
     image, place = window // (down * right), window % (down * right)
     row, column = place // right, place % right
     whole = there & ((row < height // 2) & (column < width // 2))[:, None]
-    scale, shift = _scale_and_shift(totals, weight, bias, columns, channels, count, epsilon)
-    other_scale, other_shift = _scale_and_shift(
-        totals + 2 * channels, other_weight, other_bias, columns, channels, count, epsilon
+    scale, shift, other_scale, other_shift = _both_scales_and_shifts(
+        totals, weight, bias, other_weight, other_bias, columns, channels, count, epsilon
     )
     tile = _corner(window, height, width, down, right).to(tl.int64)[:, None] * channels + columns[None, :]
     at_1, at_2, at_3 = tile + channels, tile + width * channels, tile + (width + 1) * channels
