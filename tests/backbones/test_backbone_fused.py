@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subspan.backbones import create_backbone, use_statistics
+from subspan.backbones import create_backbone, pad_inputs, use_statistics
 from subspan.backbones.blocks import BatchNorm, activated, added_and_pooled, conv
 
 pytest.importorskip("triton", reason="the fused kernels need triton, which is not installed")
@@ -144,6 +144,8 @@ def test_only_images_without_a_gradient_take_the_kernel_for_few_channels() -> No
 
     assert operation(own(images)) == operation(own.eval()(images.detach())) == "ConvolutionBackward0"
     assert operation(own.train()(images.detach())) != "ConvolutionBackward0"
+    pad_inputs(own, 8)
+    assert operation(own(images.detach())) == "ConvolutionBackward0"
 
 
 @pytest.mark.parametrize(

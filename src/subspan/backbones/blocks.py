@@ -57,8 +57,8 @@ class Convolution(nn.Conv2d):
         return self._conv_forward(input, weight, self.bias)
 
     def _operation(self, input: Tensor) -> Callable[[Tensor, Tensor], Tensor] | None:
-        """Which operation of fused.py is faster here, if any does."""
-        if self.stride != (1, 1) or self.bias is not None or self.kernel_size[0] > 3:
+        """Which operation of fused.py is faster here, if one is; none where padding is asked for."""
+        if self.stride != (1, 1) or self.bias is not None or self.kernel_size[0] > 3 or self.computed_inputs:
             return None
         if self.in_channels <= 4 and not input.requires_grad:
             return torch.ops.subspan.convolve_thin
