@@ -6,24 +6,37 @@ Measured on 2026-11-18, one run, one NVIDIA H200, torch 2.11.0+cu130, batch 64, 
 at d5e8762 (`--models 1 2 3 --kernels --variants "statistics from sums"`):
 
     models   images/s   ms per step   TFLOP/s (of the measured 790)   memory GB   W     MHz
-    1          11,734          5.45                       286 (36 %)         2.0   690   1,930
-    2          13,060          9.80                       318 (40 %)         2.4   694   1,710
-    3          13,311         14.42                       324 (41 %)         2.8   694   1,680
+    1          11,734          5.45                       286 (36 %)         2.0   690   1,920
+    2          13,060          9.80                       318 (40 %)         2.4   693   1,710
+    3          13,311         14.42                       324 (41 %)         2.8   693   1,680
 
     one model, statistics from sums (that is, without the kernels of backbones/fused.py): 9,904; with them 1.18 times
 
-Set-up takes 45 to 60 s, once. A real base session of 24 epochs on split 0 ran at 11,758 images/s, 2.55 s an epoch, and
+Set-up takes 42 to 56 s, once (22 s where the compiler's cache is warm, as here). Power and clock are means of readings
+five times a second. A real base session of 24 epochs on split 0 ran at 11,758 images/s, 2.55 s an epoch, and
 came out as before (base_sessions.md). `strong` at 96 pixels, batches of 128 and Muon: 7,812 images/s with the kernels,
 7,383 without (1.06 times, the second lease below).
 
 What limits it is power: the GPU draws 690 of its 700 W with one model already, and with three its clock is down from
-1,980 to 1,680 MHz. An image takes 52 mJ; it took 64 before the kernels (10,870 images/s at 696 W), and 16,000 images/s
-ask for 44. Its 24.4 GFLOP at 790 TFLOP/s and 700 W would be 22 mJ, so **the aim of 16,000 is not
-reached** and asks for convolutions that come nearer to such a product. Of one model's 5.45 ms 3.73 are convolutions (83
-launches, 420 TFLOP/s), 1.35 our kernels and what cuDNN needs beside its own, 0.25 what the compiler made, 0.15 SGD. The
-slowest of cuDNN's convolutions, timed one by one (TFLOP/s): from 64 to 160 channels at 42 pixels 206, by its kernel of
-160 to 160 329, all of 64 channels 380 to 450; from 320 channels on they have 470 to 710. Traffic of our kernels runs at
-2 to 4 TB/s of the data sheet's 4.8; the sums that a normalisation needs of its input (0.26 ms) are the slowest.
+1,980 to 1,680 MHz. An image takes 52 mJ; it took 63 before (11,060 images/s at 693 W, 2026-11-15, three processes), and
+16,000 images/s at 700 W ask for 44. Its 24.4 GFLOP at 790 TFLOP/s and 700 W would be 22 mJ. **The aim of 16,000 is
+not reached**; it asks for convolutions that come nearer to a large matrix product. Of one model's 5.45 ms 3.73 are
+convolutions (83 launches, 420 TFLOP/s), 1.35 our kernels and what cuDNN needs beside its own, 0.25 what the compiler
+made, 0.15 SGD. cuDNN's 3x3 convolutions and their gradients, timed one by one (second lease), in TFLOP/s:
+
+    channels      pixels   TFLOP/s
+    64 to 64          84   380 to 450, gradients (forward not kept)
+    64 to 160         42   206 forward, 335 and 420 its gradients
+    160 to 160        42   513 forward, 329 by its kernel, 315 by its maps (513 as a convolution, which it is now)
+    160 to 320        21   370 to 481
+    320 to 320        21   521 to 580
+    320 to 320        10   379 to 417
+    320 to 640        10   469 to 640
+    640 to 640        10   552 to 712
+    640 to 640         5   343 to 559
+
+On the large maps of the first two stages our kernels move 2.2 to 4.0 TB/s, where the data sheet has 4.8; on small maps
+less. The sums that a normalisation needs of its input take longest (0.26 ms).
 
 What the kernels brought, one model, images/s, three leases of 2026-11-18:
 
@@ -38,8 +51,9 @@ adds nothing (12,880 after 12,849 with three, second lease).
 
 Correctness: `--check` compares weights with those of plain execution. Training at this rate amplifies rounding, so
 weights nudged by one part in a million stand beside: after one step they are 13.7 % of their way apart, those of the
-graph 16.1 %; after ten 51.9 and 53.8 % (second lease). What is left after the first step are ties: in black padding
-activations are equal, and max-pooling sends the gradient to another of them. Every kernel is tested against float64
+graph 16.1 %; after ten 51.9 and 53.8 % (second lease). What is left after the first step are probably ties: in black
+padding activations are equal, and max-pooling sends the gradient to another of them (on a CPU in fp32 one step of a
+tiny network differs by up to 1.2 % in a layer, by 2e-5 with padding 0; 2026-11-15, without the kernels). Every kernel is tested against float64
 (tests/backbones/test_backbone_fused.py), in Triton's interpreter on a CPU and on 2026-11-18 on the H200: 29 passed.
 
 A step is everything a training step does: gather, augment, forward, backward, update, count.

@@ -2,7 +2,7 @@
 
 from subspan.backbones import he as _he
 from subspan.backbones import tian as _tian
-from subspan.backbones.blocks import STAGES, Mixing, pad_inputs, use_statistics
+from subspan.backbones.blocks import STAGES, Mixing, Statistics, pad_inputs, use_statistics
 from subspan.backbones.heads import CosineHead, EuclideanHead, LinearHead, create_head
 from subspan.backbones.network import Network, feature_dim
 from subspan.backbones.registry import create_backbone, list_backbones, register_backbone
@@ -14,6 +14,7 @@ __all__ = [
     "LinearHead",
     "Mixing",
     "Network",
+    "Statistics",
     "create_backbone",
     "create_head",
     "feature_dim",

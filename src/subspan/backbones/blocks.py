@@ -161,7 +161,10 @@ def added_and_pooled(norm: BatchNorm, maps: Tensor, other_norm: BatchNorm, other
 
 
 def use_statistics(network: nn.Module, statistics: Statistics) -> None:
-    """Choose how every batch normalisation gets its statistics in training; ``fused`` needs Triton."""
+    """Choose how every batch normalisation gets its statistics in training.
+
+    ``fused``, which needs Triton, also lets convolutions be computed by the operations of fused.py that suit them.
+    """
     if statistics == "fused":
         from subspan.backbones import fused as _fused  # noqa: F401 (registers the operations)
     for part in network.modules():

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from subspan.backbones import CosineHead, Mixing, Network, use_statistics
+from subspan.backbones import CosineHead, Mixing, Network, Statistics, use_statistics
 from subspan.train.augment import Augment
 from subspan.train.loss import count_correct, mixed_cross_entropy
 from subspan.train.mutual import MutualMembers, agreement_loss
@@ -28,7 +28,7 @@ from subspan.train.source import Source
 from subspan.train.turns import TURNS, TurnNetwork
 
 Execution = Literal["auto", "graph", "compiled", "eager"]
-StatisticsOption = Literal["auto", "fused", "sums", "plain"]
+StatisticsOption = Literal["auto", Statistics]
 CompileMode = Literal["searched", "tuned", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 _SEARCHED = {"max_autotune_pointwise": True, "combo_kernels": True}
 _SEARCHES: Mapping[str, dict[str, Any]] = {  # modes of ours: how the shapes of fused kernels are looked for
