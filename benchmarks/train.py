@@ -53,8 +53,9 @@ Correctness: `--check` compares weights with those of plain execution. Training 
 weights nudged by one part in a million stand beside: after one step they are 13.7 % of their way apart, those of the
 graph 16.1 %; after ten 51.9 and 53.8 % (second lease). What is left after the first step are probably ties: in black
 padding activations are equal, and max-pooling sends the gradient to another of them (on a CPU in fp32 one step of a
-tiny network differs by up to 1.2 % in a layer, by 2e-5 with padding 0; 2026-11-15, without the kernels). Every kernel is tested against float64
-(tests/backbones/test_backbone_fused.py), in Triton's interpreter on a CPU and on 2026-11-18 on the H200: 29 passed.
+tiny network differs by up to 1.2 % in a layer, by 2e-5 with padding 0; 2026-11-15, without the kernels). Every
+kernel is tested against float64 (tests/backbones/test_backbone_fused.py), in Triton's interpreter on a CPU and on
+2026-11-18 on the H200: 29 passed.
 
 A step is everything a training step does: gather, augment, forward, backward, update, count.
 """
