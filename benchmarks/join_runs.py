@@ -31,7 +31,6 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, nargs="+", required=True, help="folders of trained networks")
     parser.add_argument("--data", type=Path, required=True, help="the images")
     parser.add_argument("--kept-features", type=int, default=640, help="as for subspan train")
-    parser.add_argument("--stage-weight", type=float, default=0.0, help="as for subspan train")
     parser.add_argument("--flip-average", action="store_true", help="average with the mirrored image")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True)
@@ -53,7 +52,6 @@ def main() -> None:
         name="joined",
         members=len(networks),
         kept_features=given.kept_features,
-        stage_weight=given.stage_weight,
     )
     images = read_images(given.data, size=first.image_size)
     split = parse_split(first.split, None).make(images)

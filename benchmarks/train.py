@@ -3,59 +3,19 @@
     PYTHONPATH=src python3 benchmarks/train.py --models 1 2 3 --check --kernels
 
 Measured on 2026-11-18, one run, one NVIDIA H200, torch 2.11.0+cu130, batch 64, the whole step replayed as a CUDA graph,
-at d5e8762 (`--models 1 2 3 --kernels --variants "statistics from sums"`):
+at d5e8762 (`--models --variants "statistics from sums"`, the name of what every compiled step does now): 9,904 images/s
+with one model. `strong` at 96 pixels, batches of 128 and Muon: 7,383.
 
-    models   images/s   ms per step   TFLOP/s (of the measured 790)   memory GB   W     MHz
-    1          11,734          5.45                       286 (36 %)         2.0   690   1,920
-    2          13,060          9.80                       318 (40 %)         2.4   693   1,710
-    3          13,311         14.42                       324 (41 %)         2.8   693   1,680
-
-    one model, statistics from sums (that is, without the kernels of backbones/fused.py): 9,904; with them 1.18 times
-
-Set-up takes 42 to 56 s, once (22 s where the compiler's cache is warm, as here). Power and clock are means of readings
-five times a second. A real base session of 24 epochs on split 0 ran at 11,758 images/s, 2.55 s an epoch, and
-came out as before (base_sessions.md). `strong` at 96 pixels, batches of 128 and Muon: 7,812 images/s with the kernels,
-7,383 without (1.06 times, the second lease below).
-
-What limits it is power: the GPU draws 690 of its 700 W with one model already, and with three its clock is down from
-1,980 to 1,680 MHz. An image takes 52 mJ; it took 63 before (11,060 images/s at 693 W, 2026-11-15, three processes), and
-16,000 images/s at 700 W ask for 44. Its 24.4 GFLOP at 790 TFLOP/s and 700 W would be 22 mJ. **The aim of 16,000 is
-not reached**; it asks for convolutions that come nearer to a large matrix product. Of one model's 5.45 ms 3.73 are
-convolutions (83 launches, 420 TFLOP/s), 1.35 our kernels and what cuDNN needs beside its own, 0.25 what the compiler
-made, 0.15 SGD. cuDNN's 3x3 convolutions and their gradients, timed one by one (second lease), in TFLOP/s:
-
-    channels      pixels   TFLOP/s
-    64 to 64          84   380 to 450, gradients (forward not kept)
-    64 to 160         42   206 forward, 335 and 420 its gradients
-    160 to 160        42   513 forward, 329 by its kernel, 315 by its maps (513 as a convolution, which it is now)
-    160 to 320        21   370 to 481
-    320 to 320        21   521 to 580
-    320 to 320        10   379 to 417
-    320 to 640        10   469 to 640
-    640 to 640        10   552 to 712
-    640 to 640         5   343 to 559
-
-On the large maps of the first two stages our kernels move 2.2 to 4.0 TB/s, where the data sheet has 4.8; on small maps
-less. The sums that a normalisation needs of its input take longest (0.26 ms).
-
-What the kernels brought, one model, images/s, three leases of 2026-11-18:
-
-    9,684   statistics from sums, fused by the compiler (9,904 with combined kernels and masks drawn as maps lie)
-   10,302   normalisation with its ReLU, ends of blocks, and convolutions of images as kernels of our own
-   11,335   ... sums over chunks and running statistics too, tiles as measured, masks of dropout drawn as maps lie
-   11,551   ... and small kernels of the compiler combined (`combo_kernels`)
-   11,734   ... and gradients by maps of 160 channels computed as convolutions (101 us in place of 165)
-
-Tried before, without gain: inputs padded to 8 channels together with every algorithm cuDNN has. A fourth model at once
-adds nothing (12,880 after 12,849 with three, second lease).
+What limits it is power: with three models at once the GPU draws 690 of its 700 W and its clock is down from 1,980 to
+1,680 MHz. An image of 24.4 GFLOP at 790 TFLOP/s and 700 W would take 22 mJ; it took 63 (11,060 images/s, 2026-11-15,
+three processes). Convolutions are two thirds of a step, at 420 TFLOP/s. Kernels of our own for what lies between them
+brought 1.18 times the images (11,734) for 826 lines, and are no more. Tried without gain: inputs padded to 8 channels
+together with every algorithm cuDNN has. A fourth model at once adds nothing.
 
 Correctness: `--check` compares weights with those of plain execution. Training at this rate amplifies rounding, so
-weights nudged by one part in a million stand beside: after one step they are 13.7 % of their way apart, those of the
-graph 16.1 %; after ten 51.9 and 53.8 % (second lease). What is left after the first step are probably ties: in black
+weights nudged by one part in a million stand beside. What is left after the first step are probably ties: in black
 padding activations are equal, and max-pooling sends the gradient to another of them (on a CPU in fp32 one step of a
-tiny network differs by up to 1.2 % in a layer, by 2e-5 with padding 0; 2026-11-15, without the kernels). Every
-kernel is tested against float64 (tests/backbones/test_backbone_fused.py), in Triton's interpreter on a CPU and on
-2026-11-18 on the H200: 29 passed.
+tiny network differs by up to 1.2 % in a layer, by 2e-5 with padding 0; 2026-11-15).
 
 A step is everything a training step does: gather, augment, forward, backward, update, count.
 """
@@ -75,9 +35,8 @@ from rich.table import Table
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from subspan.backbones import pad_inputs
 from subspan.train.device import find_device
-from subspan.train.recipe import Recipe, build_learner, build_network, find_recipe, member_recipe
+from subspan.train.recipe import Recipe, build_network, find_recipe, member_recipe
 from subspan.train.source import ResidentImages
 from subspan.train.step import TrainStep
 from subspan.train.trainer import Runtime, chosen_convolutions
@@ -102,17 +61,16 @@ def flops_per_image(recipe: Recipe) -> float:
 def make_step(recipe: Recipe, store: torch.Tensor, seed: int, runtime: Runtime, nudge: float = 0.0) -> TrainStep:
     """A prepared step on random labels; ``nudge`` changes the weights it starts from by that part of themselves."""
     device = store.device
-    network = build_learner(recipe, CLASSES, seed)
+    network = build_network(recipe, CLASSES, seed)
     if nudge:
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
             for p in network.parameters():
                 p.mul_(1 + nudge * torch.randn(p.shape, generator=generator))
     network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-    pad_inputs(network, runtime.pad_inputs)
     rows, labels = np.arange(len(store)), np.random.default_rng(seed).integers(0, CLASSES, len(store))
     step = TrainStep(recipe, network, ResidentImages(store), rows, labels, CLASSES, seed=seed, device=device)
-    step.prepare(runtime.execution, runtime.compile_mode, runtime.statistics)
+    step.prepare(runtime.execution, runtime.statistics)
     return step
 
 
@@ -168,7 +126,7 @@ def agreement(recipe: Recipe, store: torch.Tensor, runtime: Runtime, counts: tup
     difference in rounding would grow to. A wrong gradient shows after the first step already.
     """
     kinds = {"eager": 0.0, "eager, nudged": 1e-6, runtime.execution: 0.0}
-    start = torch.cat([p.detach().flatten() for p in build_learner(recipe, CLASSES, 0).parameters()])
+    start = torch.cat([p.detach().flatten() for p in build_network(recipe, CLASSES, 0).parameters()])
     ends: dict[str, list[torch.Tensor]] = {}
     losses: dict[str, list[float]] = {}
     for kind, nudge in kinds.items():
@@ -206,18 +164,8 @@ def measure(
 # Ways to use the machine that change rounding at most; each is a field of Runtime, so `subspan train` takes it too.
 VARIANTS: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "4 input channels": {"pad_inputs": 4},
-    "8 input channels": {"pad_inputs": 8},
-    "all algorithms": {"algorithms": 0},
-    "statistics from sums": {"statistics": "sums"},
     "plain statistics": {"statistics": "plain"},
-    "kernels not searched": {"compile_mode": "default"},
-    "tuned kernels": {"compile_mode": "tuned"},
-    "all together": {
-        "pad_inputs": 8,
-        "algorithms": 0,
-        "compile_mode": "tuned",
-    },
+    "compiled without a graph": {"execution": "compiled"},
 }
 
 
@@ -231,7 +179,7 @@ def compare_variants(
         changed = dataclasses.replace(runtime, **VARIANTS[name])
         torch.compiler.reset()
         began = time.perf_counter()
-        with chosen_convolutions(changed.algorithms):
+        with chosen_convolutions():
             steps = [make_step(recipe, store, 0, changed)]
             set_up = time.perf_counter() - began
             rate = measure(recipe, store, changed, steps, 1, timed)
@@ -253,7 +201,6 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--precision", default="auto", help="auto, bf16 or fp32")
     parser.add_argument("--execution", default="auto", help="graph, compiled or eager")
-    parser.add_argument("--compile-mode", default="searched", help="as subspan train has it")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--images", type=int, default=IMAGES)
     parser.add_argument("--width", type=float, default=1.0)
@@ -271,7 +218,7 @@ def main() -> None:
         precision=given.precision,
         early_size=0,  # one size of images for all steps
     )
-    runtime = Runtime(execution=given.execution, compile_mode=given.compile_mode)
+    runtime = Runtime(execution=given.execution)
     shape = (given.images, recipe.crop_size, recipe.crop_size, 3)
     pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     store = torch.from_numpy(pixels).to(device)
@@ -282,7 +229,7 @@ def main() -> None:
     for column in ("models", "execution", "images/s", "ms per step", "TFLOP/s", "of 790", "memory GB", "set-up s"):
         table.add_column(column, justify="right")
     steps: list[TrainStep] = []
-    with chosen_convolutions(runtime.algorithms):
+    with chosen_convolutions():
         for count in sorted(given.models):
             began = time.perf_counter()
             while len(steps) < count:

@@ -161,61 +161,20 @@ def test_each_image_may_have_a_box_of_its_own() -> None:
     torch.testing.assert_close(part, whole[3:])
 
 
-def test_after_its_steps_nothing_is_mixed() -> None:
-    recipe, rows = dataclasses.replace(PLAIN, cutmix=0.5, feature_mix=0.5), torch.arange(6)
-    augment = Augment(recipe, 5, 0, mixed_steps=30)
-    for step in range(60):
-        at = torch.tensor(step)
-        images, labels, partners, share = augment(torch.from_numpy(STORE), rows, rows % 5, at, rows)
-        mixing = augment.mix_features(labels, partners, share, at)[2]
-        if step < 30:  # the same as without an end
-            assert torch.equal(images, augmented(recipe, step=step)[0])
-        else:
-            assert torch.equal(images, augmented(PLAIN, step=step)[0])
-            assert share == 1
-            assert (mixing.shares == 1).all()
-
-
 def test_members_that_differ_in_shares_are_served_by_one_compiled_code() -> None:
     recipe, rows = dataclasses.replace(PLAIN, jitter=0.4, resized_share=0.25, cutmix=0.6), torch.arange(6)
     torch.compiler.reset()
     counters.clear()
     for changes in ({}, {"resized_share": 0.5}, {"jitter": 0.2, "cutmix": 0.7}):
-        augment = Augment(dataclasses.replace(recipe, **changes), 5, 0, mixed_steps=10 * len(changes) + 1)
+        augment = Augment(dataclasses.replace(recipe, **changes), 5, 0)
         given = torch.from_numpy(STORE), rows, rows % 5, torch.tensor(3), rows
         compiled = torch.compile(augment, dynamic=False, backend="eager")(*given)
         assert all(torch.equal(one, other) for one, other in zip(compiled, augment(*given), strict=True))
     assert counters["stats"]["unique_graphs"] == 1
 
 
-def test_maps_are_mixed_after_one_stage_in_batches_without_cutmix() -> None:
-    recipe = dataclasses.replace(PLAIN, cutmix=0.3, feature_mix=0.5)
-    labels, kinds, stages, blends = torch.arange(6) % 5, [], set(), []
-    for step in range(300):
-        _, labels, partners, share = augmented(recipe, step=step)
-        mixed, blend, mixing = Augment(recipe, 5, 0).mix_features(labels, partners, share, torch.tensor(step))
-        touched = (mixing.shares < 1).nonzero().flatten().tolist()
-        if touched:
-            assert share == 1  # not a batch of CutMix
-            assert len(touched) == 1
-            assert blend == mixing.shares[touched[0]]
-            assert torch.equal(mixed, labels[mixing.partner])
-            assert (mixing.partner != torch.arange(6)).all()
-            stages.add(touched[0])
-            blends.append(blend.item())
-        else:
-            assert blend == share
-            assert torch.equal(mixed, partners)
-        kinds.append("feature" if touched else "cut" if share < 1 else "plain")
-    assert kinds.count("feature") == pytest.approx(150, abs=30)
-    assert kinds.count("cut") == pytest.approx(90, abs=30)
-    assert stages == {0, 1, 2, 3}
-    assert np.mean(blends) == pytest.approx(0.5, abs=0.08)
-
-
-@pytest.mark.parametrize("turn_loss", [0.0, 1.0])
-def test_labels_of_turned_images_say_class_and_turn(turn_loss: float) -> None:
-    recipe = dataclasses.replace(PLAIN, padding=0, rotation_share=0.5, turn_loss=turn_loss)
+def test_labels_of_turned_images_say_class_and_turn() -> None:
+    recipe = dataclasses.replace(PLAIN, padding=0, rotation_share=0.5)
     images, labels, *_ = augmented(recipe, count=120)
     quarters = (labels // 5).numpy()
     assert 0.35 < (quarters > 0).mean() < 0.65

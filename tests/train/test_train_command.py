@@ -200,6 +200,13 @@ def test_help_has_an_example(command: str) -> None:
     assert f"Example: subspan {command} " in result.output
 
 
+def test_statistics_that_are_no_more_are_refused_with_those_that_are() -> None:
+    words = ["train", "--data", "d", "--split", "fixed", "--statistics", "fused"]
+    result = RUNNER.invoke(app, words, env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert result.exit_code == 2
+    assert "must be one of plain, sums, got 'fused'" in result.output
+
+
 def test_wrong_words_are_refused_before_images_are_read(tmp_path: Path) -> None:
     train = ["train", "--data", str(tmp_path / "missing"), "--split"]
     for words, message in (

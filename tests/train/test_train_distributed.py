@@ -19,8 +19,6 @@ from subspan.train.step import Share
 
 WORKER = Path(__file__).with_name("train_worker.py")
 WORDS = ("double", "norm='group'", "dropblock='none'", "epochs=2", "cuts=(1,)", "learning_rate=0.01")
-MUTUAL = ("members=2", "mutual=0.5")
-TURNS = ("rotation_share=0.5", "turn_loss=0.5")
 MUON = ("optimiser='muon'",)
 
 
@@ -31,7 +29,7 @@ def run(folder: Path, words: Sequence[str], *launcher: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("words", [(), TURNS, MUTUAL, MUON], ids=["classes", "turns", "mutual", "muon"])
+@pytest.mark.parametrize("words", [(), MUON], ids=["sgd", "muon"])
 def test_two_processes_follow_the_trajectory_of_one(tmp_path: Path, words: Sequence[str]) -> None:
     pytest.importorskip("lightning")
     run(tmp_path / "one", words)

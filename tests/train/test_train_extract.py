@@ -9,7 +9,7 @@ import torch
 from colour_classes import colour_images, tiny_recipe
 from numpy.typing import NDArray
 
-from subspan.backbones import Mixing, Network
+from subspan.backbones import Network
 from subspan.cli.inputs import named
 from subspan.data import FolderSessions, ImageSet, Split
 from subspan.features import FeatureSet
@@ -28,9 +28,9 @@ class Counting(Network):
 
     seen = 0
 
-    def features(self, images: torch.Tensor, mixing: Mixing | None = None) -> torch.Tensor:
+    def features(self, images: torch.Tensor) -> torch.Tensor:
         self.seen += len(images)
-        return super().features(images, mixing)
+        return super().features(images)
 
 
 def counting_network(recipe: Recipe, seed: int = 0) -> Counting:

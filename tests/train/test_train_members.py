@@ -12,10 +12,9 @@ from subspan.backbones import feature_dim
 from subspan.backbones.checkpoint import read_tensors
 from subspan.backbones.cut import cut
 from subspan.backbones.joined import JoinedBackbone
-from subspan.backbones.tian import TianResNet
 from subspan.train.evaluate import normalised
 from subspan.train.extract import Extractor
-from subspan.train.recipe import Recipe, build_learner
+from subspan.train.recipe import Recipe
 from subspan.train.run import load_run
 from subspan.train.seeds import member_seed
 from subspan.train.trainer import Outcome, Runtime, train
@@ -164,55 +163,15 @@ def test_one_network_and_several_do_not_overwrite_each_other(tmp_path: Path) -> 
     run(tmp_path / "two")
     before = [weights(tmp_path / name) for name in ("one", "two")]
     for resume in (False, True):
-        with pytest.raises(
-            ValueError, match=r"one network or members that learn together, not members trained apart \(members=2"
-        ):
+        with pytest.raises(ValueError, match=r"one holds one network, not several \(members=2\): choose another"):
             run(tmp_path / "one", resume=resume)
-        with pytest.raises(
-            ValueError, match=r"members trained apart, not one network or members that learn together \(members=1"
-        ):
+        with pytest.raises(ValueError, match=r"two holds several, not one network \(members=1\): choose another"):
             run(tmp_path / "two", members=1, resume=resume)
     for name, old in zip(("one", "two"), before, strict=True):
         assert all(torch.equal(old[key], value) for key, value in weights(tmp_path / name).items())
-
-
-def test_members_are_not_trained_as_one() -> None:
-    with pytest.raises(ValueError, match="members of a joined network are trained one by one"):
-        build_learner(recipe(), CLASSES, 0)
 
 
 def test_systems_that_move_the_network_say_that_they_need_a_single_one(tmp_path: Path) -> None:
     outcome = run(tmp_path)
     with pytest.raises(ValueError, match="a joined network is not cut; take one of its members: RUN/member-1"):
         cut(outcome.network.backbone, "stage")
-
-
-@pytest.mark.parametrize("members", [1, 2])
-def test_features_of_the_stage_before_join_without_another_answer(tmp_path: Path, members: int) -> None:
-    plain = run(tmp_path / "plain", members=2, kept_features=0)
-    staged = run(tmp_path / "staged", members=members, kept_features=0, stage_weight=2.0)
-    for name, value in weights(tmp_path / "plain" / "member-1").items():
-        assert torch.equal(value, weights(tmp_path / "staged" / "member-1")[name])  # trained as it is without
-    network, settings = load_run(tmp_path / "staged")
-    assert settings.recipe.stage_weight == 2.0
-    assert isinstance(network.backbone, JoinedBackbone)
-    images, _ = colour_images()
-    shown = normalised(torch.from_numpy(images[:12]), settings.recipe.mean, settings.recipe.std)
-    with torch.no_grad():
-        expected = (plain.network if members == 2 else load_run(tmp_path / "staged" / "member-1")[0]).eval()(shown)
-        torch.testing.assert_close(network(shown), expected, rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(staged.network.eval().features(shown), network.features(shown))
-    member = load_run(tmp_path / "staged" / "member-1")[0].backbone
-    assert isinstance(member, TianResNet)
-    assert feature_dim(network.backbone) == members * sum(member.stage_dims[-2:])
-
-
-def test_fewer_features_of_two_stages_are_the_principal_ones(tmp_path: Path) -> None:
-    whole = run(tmp_path / "whole", stage_weight=2.0, kept_features=0).network.eval()
-    kept = run(tmp_path / "kept", stage_weight=2.0, kept_features=7).network.eval()
-    images, _ = colour_images()
-    shown = normalised(torch.from_numpy(images[colour_job(tmp_path).train_rows]), recipe().mean, recipe().std)
-    with torch.no_grad():
-        features, shorter = whole.features(shown).double().numpy(), kept.features(shown).double().numpy()
-    expected = np.linalg.svd(features, compute_uv=False)[:7]
-    np.testing.assert_allclose(np.linalg.svd(shorter, compute_uv=False), expected, rtol=1e-3)

@@ -2,24 +2,21 @@
 
 from subspan.backbones import he as _he
 from subspan.backbones import tian as _tian
-from subspan.backbones.blocks import STAGES, Mixing, Statistics, pad_inputs, use_statistics
+from subspan.backbones.blocks import Statistics, use_statistics
 from subspan.backbones.heads import CosineHead, EuclideanHead, LinearHead, create_head
 from subspan.backbones.network import Network, feature_dim
 from subspan.backbones.registry import create_backbone, list_backbones, register_backbone
 
 __all__ = [
-    "STAGES",
     "CosineHead",
     "EuclideanHead",
     "LinearHead",
-    "Mixing",
     "Network",
     "Statistics",
     "create_backbone",
     "create_head",
     "feature_dim",
     "list_backbones",
-    "pad_inputs",
     "register_backbone",
     "use_statistics",
 ]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subspan.backbones.blocks import Mixing, Norm, SqueezeExcitation, activated, conv, normalise
+from subspan.backbones.blocks import Norm, SqueezeExcitation, conv, normalise
 from subspan.backbones.initialise import materialise
 from subspan.backbones.registry import register_backbone
 
@@ -34,7 +34,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, c_in, h, w) to (n, c_out, h / stride, w / stride)."""
-        out = activated(self.bn1, self.conv1(x), 0.0)
+        out = functional.relu(self.bn1(self.conv1(x)))
         out = self.bn2(self.conv2(out))
         if self.se is not None:
             out = self.se(out)
@@ -58,7 +58,7 @@ class HeResNet(nn.Module):
             second = Block(outputs, outputs, stride=1, norm=norm, se=se)
             self.add_module(f"layer{stage}", nn.Sequential(first, second))
             inputs = outputs
-        self.feature_dim, self.stage_dims = inputs, tuple(channels)
+        self.feature_dim = inputs
 
     def stages(self) -> list[nn.Module]:
         """The four stages, each a sequence of units."""
@@ -69,22 +69,14 @@ class HeResNet(nn.Module):
         pool = [nn.MaxPool2d(3, stride=2, padding=1)] if self.stem == "standard" else []
         return nn.Sequential(self.conv1, self.bn1, nn.ReLU(), *pool)
 
-    def maps(self, images: Tensor, mixing: Mixing | None = None, *, last: int = 1) -> list[Tensor]:
-        """(n, 3, h, w) to the maps (n, c, h', w') after the last stages, so many of them."""
-        x = activated(self.bn1, self.conv1(images), 0.0)
-        maps: list[Tensor] = []
+    def forward(self, images: Tensor) -> Tensor:
+        """(n, 3, h, w) to (n, d)."""
+        x = functional.relu(self.bn1(self.conv1(images)))
         if self.stem == "standard":
             x = functional.max_pool2d(x, 3, stride=2, padding=1)
-        for number, stage in enumerate(self.stages()):
+        for stage in self.stages():
             x = stage(x)
-            if mixing is not None:
-                x = mixing.after(number, x)
-            maps = [*maps, x][-last:]
-        return maps
-
-    def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
-        """(n, 3, h, w) to (n, d)."""
-        return self.maps(images, mixing)[0].mean((2, 3))
+        return x.mean((2, 3))
 
 
 @register_backbone("resnet18-he")

@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor, nn
 
-from subspan.backbones.blocks import Mixing
 from subspan.backbones.drop import Clock
 from subspan.backbones.heads import CosineHead, EuclideanHead, LinearHead
 
@@ -15,13 +14,13 @@ class Network(nn.Module):
         super().__init__()
         self.backbone, self.head = backbone, head
 
-    def features(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
-        """(n, 3, h, w) to (n, d); with ``mixing``, which the residual networks know, maps are blended on the way."""
-        return self.backbone(images) if mixing is None else self.backbone(images, mixing)
+    def features(self, images: Tensor) -> Tensor:
+        """(n, 3, h, w) to (n, d)."""
+        return self.backbone(images)
 
-    def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """(n, 3, h, w) to (n, C)."""
-        return self.head(self.features(images, mixing))
+        return self.head(self.features(images))
 
     def tick(self) -> None:
         """Begin a training step: every clock in the network counts one more."""

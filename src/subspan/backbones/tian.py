@@ -14,16 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subspan.backbones.blocks import (
-    BatchNorm,
-    Mixing,
-    Norm,
-    SqueezeExcitation,
-    activated,
-    added_and_pooled,
-    conv,
-    normalise,
-)
+from subspan.backbones.blocks import Norm, SqueezeExcitation, conv, normalise
 from subspan.backbones.drop import Clock, DropBlock, Dropout
 from subspan.backbones.initialise import materialise
 from subspan.backbones.registry import register_backbone
@@ -79,22 +70,14 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, clock: Clock) -> Tensor:
         """(n, c_in, h, w) to (n, c_out, h, w), or half the height and width with a pool."""
-        out = activated(self.bn1, self.conv1(x), _SLOPE)
-        out = activated(self.bn2, self.conv2(out), _SLOPE)
-        out = self._end(self.conv3(out), x)
-        return out if self.drop is None else self.drop(out, clock)
-
-    def _end(self, out: Tensor, x: Tensor) -> Tensor:
-        """What the last convolution gives (n, c_out, h, w), with the shortcut from the input, activated and pooled."""
-        if self.pool is largest and self.se is None and self.downsample is not None:
-            (shortcut, norm), own = self.downsample, self.bn3
-            if isinstance(own, BatchNorm) and isinstance(norm, BatchNorm) and own.fuses and norm.fuses:
-                return added_and_pooled(own, out, norm, shortcut(x), _SLOPE)
-        out = self.bn3(out)
+        out = functional.leaky_relu(self.bn1(self.conv1(x)), _SLOPE)
+        out = functional.leaky_relu(self.bn2(self.conv2(out)), _SLOPE)
+        out = self.bn3(self.conv3(out))
         if self.se is not None:
             out = self.se(out)
         out = functional.leaky_relu(out + (x if self.downsample is None else self.downsample(x)), _SLOPE)
-        return out if self.pool is None else self.pool(out)
+        out = out if self.pool is None else self.pool(out)
+        return out if self.drop is None else self.drop(out, clock)
 
 
 class TianResNet(nn.Module):
@@ -123,10 +106,10 @@ class TianResNet(nn.Module):
         if not 0 <= drop_rate < 1:
             raise ValueError(f"drop_rate must lie in [0, 1), got {drop_rate}")
         self.clock = Clock()
-        self.stage_dims = tuple(max(1, round(full * width)) for full in CHANNELS)
+        channels = [max(1, round(full * width)) for full in CHANNELS]
         block_size = 5 if dropblock == "full" else 1
         inputs, stream = 3, 0
-        for stage, (count, outputs) in enumerate(zip(blocks, self.stage_dims, strict=True), start=1):
+        for stage, (count, outputs) in enumerate(zip(blocks, channels, strict=True), start=1):
             layer = nn.ModuleList()
             for place in range(count):
                 drop: Dropout | DropBlock | None
@@ -147,21 +130,13 @@ class TianResNet(nn.Module):
         """The four stages, each a list of blocks."""
         return [self.get_submodule(f"layer{stage}") for stage in range(1, len(CHANNELS) + 1)]
 
-    def maps(self, images: Tensor, mixing: Mixing | None = None, *, last: int = 1) -> list[Tensor]:
-        """(n, 3, h, w) to the maps (n, c, h', w') after the last stages, so many of them."""
+    def forward(self, images: Tensor) -> Tensor:
+        """(n, 3, h, w) to (n, d)."""
         x = images
-        maps: list[Tensor] = []
-        for number, stage in enumerate(self.stages()):
+        for stage in self.stages():
             for block in stage.children():
                 x = block(x, self.clock)
-            if mixing is not None:
-                x = mixing.after(number, x)
-            maps = [*maps, x][-last:]
-        return maps
-
-    def forward(self, images: Tensor, mixing: Mixing | None = None) -> Tensor:
-        """(n, 3, h, w) to (n, d)."""
-        return self.maps(images, mixing)[0].mean((2, 3))
+        return x.mean((2, 3))
 
 
 def _build(

@@ -324,8 +324,7 @@ def _slug(name: str) -> str:
 
 
 def _tell(outcome: Outcome, recipe: Recipe) -> None:
-    networks = f"{recipe.members} networks joined, " if recipe.members > 1 else ""
-    joined = networks + ("features of two stages, " if recipe.stage_weight > 0 else "")
+    joined = f"{recipe.members} networks joined, " if recipe.joined else ""
     lines = [
         f"{outcome.job.name}: {joined}{_accuracies(outcome)}; {outcome.seconds:.1f} s, "
         f"{outcome.images_per_second:,.0f} images/s ({outcome.execution or 'trained before'}); {outcome.job.folder}"

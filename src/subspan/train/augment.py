@@ -6,20 +6,16 @@ in the released code: crop with black padding, colour jitter (brightness, contra
 image), flip.
 """
 
-import math
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from subspan.backbones import STAGES, Mixing
 from subspan.backbones.noise import fold, make_key, uniform
-from subspan.train.recipe import Recipe
-from subspan.train.turns import TURNS
+from subspan.train.recipe import TURNS, Recipe
 
 # One stream of random numbers per decision.
 _TOP, _LEFT, _FLIP, _ORDER, _FACTORS, _RESIZE, _AREA, _ASPECT, _TURN, _TURN_BY = range(10)
-_MIX, _SHARE, _BOX, _PARTNER, _STAGE = range(10, 15)
+_MIX, _SHARE, _BOX, _PARTNER = range(10, 14)
 _GRAY = (0.299, 0.587, 0.114)  # luma weights of Pillow's mode L
 
 
@@ -34,18 +30,14 @@ class Augment(nn.Module):
     jitter: Tensor  # (): as the recipe has it, and so on
     resized_share: Tensor  # ()
     cutmix: Tensor  # ()
-    feature_mix: Tensor  # ()
-    mixed_steps: Tensor  # ()
 
-    def __init__(self, recipe: Recipe, classes: int, seed: int, *, mixed_steps: float = math.inf) -> None:
-        """``mixed_steps``: how many steps mix images, from the first."""
+    def __init__(self, recipe: Recipe, classes: int, seed: int) -> None:
         super().__init__()
         self.recipe, self.classes = recipe, classes
         # Tensors made while a CUDA graph is captured would be copied from the host; so all constants are buffers. What
         # members may differ in is one, too: compiled code then serves them all.
-        for name in ("jitter", "resized_share", "cutmix", "feature_mix"):
+        for name in ("jitter", "resized_share", "cutmix"):
             self.register_buffer(name, torch.tensor(getattr(recipe, name), dtype=torch.float32))
-        self.register_buffer("mixed_steps", torch.tensor(mixed_steps, dtype=torch.float64))
         self._jitters, self._resizes, self._mixes = recipe.jitter > 0, recipe.resized_share > 0, recipe.cutmix > 0
         self.register_buffer("mean", torch.tensor(recipe.mean, dtype=torch.float32))
         self.register_buffer("std", torch.tensor(recipe.std, dtype=torch.float32))
@@ -128,7 +120,7 @@ class Augment(nn.Module):
         """CutMix (Yun et al., ICCV 2019): a box per batch or per image, its area uniform before the border cuts it."""
         size, key = images.shape[-1], fold(self.key, step)
         boxes = place if self.recipe.cutmix_per == "image" else torch.zeros_like(place[:1])  # (k,): b of them, or one
-        mixed = (uniform(fold(key, _MIX), boxes) < self.cutmix) & (step < self.mixed_steps)
+        mixed = uniform(fold(key, _MIX), boxes) < self.cutmix
         side = size * torch.sqrt(uniform(fold(key, _SHARE), boxes)) * mixed
         line = torch.arange(size, device=images.device)
         inside = []
@@ -141,22 +133,6 @@ class Augment(nn.Module):
         share = 1 - box.sum((1, 2)) / (size * size)
         share = share if self.recipe.cutmix_per == "image" else share.squeeze(0)
         return torch.where(box[:, None], images[partner], images), labels, labels[partner], share
-
-    def mix_features(
-        self, labels: Tensor, partners: Tensor, share: Tensor, step: Tensor
-    ) -> tuple[Tensor, Tensor, Mixing]:
-        """Labels mixed in (b,), the share () of the first labels, and the mixing: after one stage, by a uniform share.
-
-        Batches of CutMix, and all beyond the recipe's share, keep what they have.
-        """
-        key = fold(self.key, step)
-        one = torch.zeros((), dtype=torch.int32, device=labels.device)
-        drawn, partner = uniform(fold(key, _MIX), one) - self.cutmix, _partners(key, labels)
-        chosen = (drawn >= 0) & (drawn < self.feature_mix) & (step < self.mixed_steps)
-        blend = uniform(fold(key, _SHARE), one)
-        here = torch.arange(STAGES, device=labels.device) == _integers(fold(key, _STAGE), one, STAGES)
-        mixing = Mixing(partner, torch.where(chosen & here, blend, 1.0))
-        return torch.where(chosen, labels[partner], partners), torch.where(chosen, blend, share), mixing
 
 
 def _partners(key: Tensor, labels: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from subspan.backbones import Network
 from subspan.train.device import find_device
-from subspan.train.mutual import MutualMembers
 from subspan.train.seeds import derive_seed
 from subspan.train.step import Execution, Share
 
@@ -55,9 +54,7 @@ class Processes:
             raise ValueError(f"execution 'graph' is for one process, there are {self.share.processes}")
         return ("compiled" if self.device.type == "cuda" else "eager") if asked == "auto" else asked
 
-    def wrap(
-        self, network: Network | MutualMembers, seed: int
-    ) -> tuple[nn.Module | None, Callable[[Tensor], None] | None]:
+    def wrap(self, network: Network, seed: int) -> tuple[nn.Module | None, Callable[[Tensor], None] | None]:
         """What maps images to logits and how to go backward through it; None, None in one process."""
         if self._fabric is None:
             return None, None

@@ -1,4 +1,4 @@
-"""Trained networks on stored images, whole batches on the device: their accuracies, and their batch statistics."""
+"""Trained networks on stored images, whole batches on the device, and their accuracies."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from subspan.backbones import Network
-from subspan.backbones.blocks import BatchNorm
 
 CHUNK = 500  # images at once
 
@@ -78,32 +77,3 @@ def accuracy(
             correct += (logits.argmax(1) == truth).sum()
             start += len(shown)
     return 100 * float(correct) / len(rows)
-
-
-def renew_statistics(
-    network: nn.Module,
-    images: NDArray[np.uint8] | Tensor,
-    rows: NDArray[np.int64],
-    *,
-    mean: tuple[float, ...],
-    std: tuple[float, ...],
-    device: torch.device,
-    bf16: bool = False,
-) -> None:
-    """Put means over batches of ``images[rows]`` in place of the running statistics of every batch normalisation.
-
-    All else in the network is as in evaluation. Rows should be in random order: a batch of one class is no fair sample.
-    """
-    norms = [part for part in network.modules() if isinstance(part, BatchNorm)]
-    if not norms:
-        return
-    momenta = [norm.momentum for norm in norms]
-    with evaluation_mode(network), torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
-        for norm in norms:
-            norm.reset_running_stats()
-            norm.momentum = None  # plain means over batches
-            norm.train()
-        for shown in inputs(images, rows, mean, std, device):
-            network(shown)
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum

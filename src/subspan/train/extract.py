@@ -140,7 +140,7 @@ class Extractor:
     @property
     def _copying_recipe(self) -> Recipe:
         size = self._images.shape[1]
-        plain = {"jitter": 0.0, "resized_share": 0.0, "rotation_share": 0.0, "turn_loss": 0.0, "cutmix": 0.0}
+        plain = {"jitter": 0.0, "resized_share": 0.0, "rotation_share": 0.0, "cutmix": 0.0}
         return dataclasses.replace(self._recipe, crop_size=size, image_size=size, **plain)
 
     def _show_copy(self, copy: int, seed: int) -> Callable[[Tensor, Tensor], Tensor]:

@@ -1,4 +1,4 @@
-"""Runs of joined networks: members with seeds of their own, trained apart or together and made into one network."""
+"""Runs of joined networks: members with seeds of their own, trained apart and made into one network."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from subspan.backbones import Network
 from subspan.backbones.joined import join_backbones, join_networks, principal_directions
 from subspan.train.evaluate import evaluation_mode, inputs
 from subspan.train.job import Job
-from subspan.train.recipe import Recipe, kept_directions, with_stages
+from subspan.train.recipe import Recipe, kept_directions
 from subspan.train.run import CHECKPOINT, WEIGHTS
 from subspan.train.seeds import member_seed
 
@@ -28,22 +28,15 @@ def member_jobs(job: Job, recipe: Recipe) -> list[Job]:
     ]
 
 
-def learner_jobs(job: Job, recipe: Recipe) -> list[Job]:
-    """One job per training: one for each member that learns apart, else the job itself."""
-    return member_jobs(job, recipe) if recipe.apart else [job]
-
-
 def check_folders(job: Job, recipe: Recipe) -> None:
-    """Refuse to write over another training: members apart over one training or the other way round, or weights."""
-    single, apart = ((folder / CHECKPOINT).exists() for folder in (job.folder, _member_folder(job, 0)))
-    if (recipe.apart and single) or (apart and not recipe.apart):
-        kinds = "one network or members that learn together", "members trained apart"
-        there, wanted = kinds if single else kinds[::-1]
-        asked = f"members={recipe.members}, mutual={recipe.mutual:g}, stage_weight={recipe.stage_weight:g}"
-        raise ValueError(f"{job.folder} holds {there}, not {wanted} ({asked}): choose another folder")
-    learners = [learner.folder for learner in learner_jobs(job, recipe)]
+    """Refuse to write over another training: several networks over one or the other way round, or weights."""
+    single, several = ((folder / CHECKPOINT).exists() for folder in (job.folder, _member_folder(job, 0)))
+    if single if recipe.joined else several:
+        there, wanted = ("one network", "several")[:: 1 if single else -1]
+        raise ValueError(f"{job.folder} holds {there}, not {wanted} (members={recipe.members}): choose another folder")
+    learners = [learner.folder for learner in member_jobs(job, recipe)]
     begun = [folder for folder in learners if (folder / CHECKPOINT).exists()]
-    for folder in (job.folder, _member_folder(job, 0), *(member.folder for member in member_jobs(job, recipe))):
+    for folder in (job.folder, _member_folder(job, 0), *learners):
         own = begun if folder not in learners else folder in begun
         if (folder / WEIGHTS).exists() and not own:
             raise ValueError(f"{folder} holds trained weights, and no checkpoint to resume: choose another folder")
@@ -61,7 +54,6 @@ def join_members(
     device: torch.device,
 ) -> Network:
     """The joined network; what it keeps of the members' features is what holds most of the images ``rows``."""
-    networks = with_stages(networks, recipe)
     whole = join_backbones(networks)
     kept = kept_directions(recipe, whole.feature_dim)
     if not kept:

@@ -10,13 +10,12 @@ from typing import Any, Literal
 
 import torch
 
-from subspan.backbones import LinearHead, Network, create_backbone, create_head, feature_dim
+from subspan.backbones import Network, create_backbone, create_head, feature_dim
 from subspan.backbones.joined import join_backbones, join_networks
-from subspan.backbones.staged import with_stage_before
-from subspan.train.mutual import MutualMembers
 from subspan.train.seeds import derive_seed, member_seed
-from subspan.train.turns import TURNS, TurnNetwork
 from subspan.values import check_options, option
+
+TURNS = 4  # upright, and by one, two or three quarters of a circle
 
 # Mean and standard deviation per channel that the released code divides by, in units of 255.
 MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
@@ -24,15 +23,18 @@ STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 
 # Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
 _LATER = (
-    *("turn_loss", "members", "kept_features", "stage_weight", "early_size", "early_share", "stem", "mutual"),
-    *("optimiser", "kernel_rate", "pool", "mix_until", "cutmix_per", "clean_statistics", "varied"),
+    *("members", "kept_features", "early_size", "early_share", "stem"),
+    *("optimiser", "kernel_rate", "pool", "cutmix_per", "varied"),
 )
+
+# Fields that are no more, in records and digests of runs made before.
+_GONE_FROM_DIGEST = {"feature_mix": 0.0, "average_decay": 0.0, "average_start": 0.5}
+_GONE = {*_GONE_FROM_DIGEST, "turn_loss", "mutual", "stage_weight", "mix_until", "clean_statistics"}
 
 # What members that are trained side by side and joined must share.
 _SHARED = {
-    *("name", "members", "varied", "mutual", "kept_features", "stage_weight", "head", "head_bias"),
+    *("name", "members", "varied", "kept_features", "head", "head_bias", "rotation_share", "cuts"),
     *("epochs", "batch_size", "crop_size", "image_size", "early_size", "early_share", "mean", "std"),
-    *("rotation_share", "turn_loss", "cuts"),
 }
 
 
@@ -71,15 +73,7 @@ class Recipe:
     varied: tuple[str, ...] = option(
         (), "what members differ in beside their seed, in turn: head_scale=16/10,jitter=0.4/0.4/0"
     )
-    mutual: float = option(
-        0.0, "share of a member's target that is what the other members answer to the same images; 0: it learns alone"
-    )
     kept_features: int = option(640, "features kept of all members together, the principal ones; 0: all")
-    stage_weight: float = option(
-        0.0,
-        "weight of the features of the last stage but one beside the last ones, for methods with class means as base "
-        "rows; cosine heads only; 0: none",
-    )
 
     epochs: int = option(100, "passes over the training images; the last incomplete batch of a pass is left out")
     batch_size: int = option(64, "images per step, over all processes")
@@ -111,14 +105,10 @@ class Recipe:
     resized_min: float = option(0.35, "smallest area of such a crop")
     resized_max: float = option(1.0, "largest area of such a crop")
     rotation_share: float = option(
-        0.0, "share of images turned by 90, 180 or 270 degrees; each turn is a class of its own unless turn_loss is set"
+        0.0, "share of images turned by 90, 180 or 270 degrees; each turn of a class is a class of its own"
     )
     cutmix: float = option(0.0, "share of batches, or images, in which a box of an image comes from another image")
     cutmix_per: Literal["batch", "image"] = option("batch", "draw one box for a batch, or one for each of its images")
-    feature_mix: float = option(
-        0.0, "share of batches whose maps are blended with another image's after a random stage; not those of cutmix"
-    )
-    mix_until: float = option(1.0, "share of the training after which images and maps are no longer mixed")
     mean: tuple[float, ...] = option(MEAN, "mean of each channel, subtracted")
     std: tuple[float, ...] = option(STD, "standard deviation of each channel, divided by")
 
@@ -126,16 +116,6 @@ class Recipe:
         0.0, "taken from the cosine of the true class in training; below 0 it loosens the classes; cosine heads only"
     )
     label_smoothing: float = option(0.0, "share of the target spread over all classes")
-    turn_loss: float = option(
-        0.0, "above 0 turned images keep their class, and telling the turn is a second loss of this weight"
-    )
-    average_decay: float = option(
-        0.0, "decay per step of an average of weights that replaces the last weights; 0: none"
-    )
-    average_start: float = option(0.5, "share of the training after which that average begins")
-    clean_statistics: bool = option(
-        False, "after the training, take batch statistics from the training images as they are, not as augmented"
-    )
     precision: Literal["auto", "bf16", "fp32"] = option(
         "auto", "arithmetic of the network; auto: bf16 on a GPU, else fp32"
     )
@@ -148,15 +128,14 @@ class Recipe:
                 0: ("image_size", "early_size", "padding", "kept_features"),
             },
             shares=(
-                *("resized_share", "rotation_share", "cutmix", "feature_mix", "label_smoothing", "drop_rate"),
-                *("early_share", "mix_until", "average_decay", "average_start", "jitter"),
+                *("resized_share", "rotation_share", "cutmix", "label_smoothing", "drop_rate", "early_share", "jitter"),
             ),
-            below_one=("momentum", "mutual"),
+            below_one=("momentum",),
         )
         for what in ("width", "learning_rate", "kernel_rate", "head_scale", "cut_factor"):
             if not 0 < getattr(self, what) < math.inf:
                 raise ValueError(f"{what} must be a positive number, got {getattr(self, what)}")
-        for what in ("weight_decay", "warmup_epochs", "stage_weight", "turn_loss"):
+        for what in ("weight_decay", "warmup_epochs"):
             if not 0 <= getattr(self, what) < math.inf:
                 raise ValueError(f"{what} must be 0 or a positive number, got {getattr(self, what)}")
         for what in ("mean", "std"):
@@ -183,35 +162,16 @@ class Recipe:
             )
         if not 0 < self.resized_min <= self.resized_max <= 1:
             raise ValueError(f"areas of crops need 0 < min <= max <= 1, got {self.resized_min} and {self.resized_max}")
-        if self.cutmix + self.feature_mix > 1:
-            raise ValueError(f"cutmix and feature_mix share the batches, got {self.cutmix} and {self.feature_mix}")
-        if self.cutmix_per == "image" and self.feature_mix > 0:
-            raise ValueError(
-                f"feature_mix {self.feature_mix:g} takes whole batches: cutmix_per must be batch, got image"
-            )
         if self.margin and (self.head != "cosine" or not -1 <= self.margin <= 1):
             raise ValueError(
                 f"margin must lie in [-1, 1] and needs a cosine head, got {self.margin} and a {self.head} one"
             )
         if self.members > 1 and self.head == "euclidean":
             raise ValueError(f"{self.members} members are joined by linear or cosine heads, got a {self.head} one")
-        if self.mutual > 0 and self.members == 1:
-            raise ValueError(f"mutual {self.mutual:g} needs others to learn from: members above 1, got 1")
-        if self.mutual > 0 and self.turn_loss > 0:
-            raise ValueError(f"mutual and turn_loss do not go together, got {self.mutual:g} and {self.turn_loss:g}")
-        if self.stage_weight > 0 and self.head != "cosine":
-            raise ValueError(
-                f"stage_weight {self.stage_weight:g} (features of two stages) needs a cosine head, got a {self.head} "
-                "one; 0 leaves them out"
-            )
-        if self.turn_loss > 0 and self.rotation_share == 0:
-            raise ValueError(f"turn_loss needs turned images: rotation_share above 0, got {self.rotation_share}")
         if list(self.cuts) != sorted(set(self.cuts)):
             raise ValueError(f"cuts must ascend, got {self.cuts}")
-        if self.varied and (self.members == 1 or self.mutual > 0):
-            raise ValueError(
-                f"varied needs members that are trained apart, got members={self.members} and mutual={self.mutual:g}"
-            )
+        if self.varied and self.members == 1:
+            raise ValueError("varied needs several members, got members=1")
         for member in range(self.members if self.varied else 0):
             member_recipe(self, member)  # raises where its values do not fit
 
@@ -221,8 +181,11 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Recipe":
-        """The inverse of :meth:`to_dict`."""
-        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        """The inverse of :meth:`to_dict`; of a record made before, what shaped only the training is left aside."""
+        if weight := values.get("stage_weight"):
+            raise ValueError(f"networks with features of two stages are no more, got a recipe of stage_weight {weight}")
+        kept = {k: v for k, v in values.items() if k not in _GONE}
+        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in kept.items()}
         return cls(**plain)
 
     def digest(self) -> str:
@@ -235,7 +198,7 @@ class Recipe:
             unused.add("early_share")
         if self.optimiser == "sgd":
             unused.add("kernel_rate")
-        values = {k: v for k, v in self.to_dict().items() if k not in unused}
+        values = _GONE_FROM_DIGEST | {k: v for k, v in self.to_dict().items() if k not in unused}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -254,12 +217,7 @@ class Recipe:
     @property
     def joined(self) -> bool:
         """Whether the network of a run is made from trained members, after their training."""
-        return self.members > 1 or self.stage_weight > 0
-
-    @property
-    def apart(self) -> bool:
-        """Whether each member is trained by itself, in a folder of its own."""
-        return self.joined and self.mutual == 0
+        return self.members > 1
 
     def size_at(self, epoch: int) -> int:
         """Pixels on a side of the images of an epoch, counted from 0.
@@ -276,7 +234,7 @@ class Recipe:
 
     def head_rows(self, classes: int) -> int:
         """Rows of the head: one per class, or one per class and turn; the upright classes come first."""
-        return classes * (TURNS if self.rotation_share > 0 and self.turn_loss == 0 else 1)
+        return classes * (TURNS if self.rotation_share > 0 else 1)
 
 
 def member_recipe(recipe: Recipe, member: int = 0) -> Recipe:
@@ -285,7 +243,7 @@ def member_recipe(recipe: Recipe, member: int = 0) -> Recipe:
     >>> [member_recipe(Recipe(members=3, varied=("jitter=0.4/0",)), i).jitter for i in range(3)]
     [0.4, 0.0, 0.4]
     """
-    alone = {name: getattr(Recipe, name) for name in ("members", "varied", "mutual", "kept_features", "stage_weight")}
+    alone = {name: getattr(Recipe, name) for name in ("members", "varied", "kept_features")}
     return dataclasses.replace(recipe, **alone, **varied_values(recipe.varied, member))
 
 
@@ -360,8 +318,8 @@ def find_recipe(name: str) -> Recipe:
 def overridden(recipe: Recipe, **fields: Any) -> Recipe:
     """The recipe with other fields; what depends on them gives way, unless it is among them.
 
-    A field that is set is set for all members, and where no members are trained apart none differ. Images are as large
-    as crops that are set.
+    A field that is set is set for all members, and a single network differs from none. Images are as large as crops
+    that are set.
 
     >>> overridden(RECIPES["strong"], jitter=0.0).varied
     ('pool=blurred/max/max/blurred',)
@@ -375,22 +333,10 @@ def overridden(recipe: Recipe, **fields: Any) -> Recipe:
     if "crop_size" in fields:
         fields.setdefault("image_size", 0)
     if "varied" not in fields:
-        apart = fields.get("members", recipe.members) > 1 and fields.get("mutual", recipe.mutual) == 0
-        varied = [entry for entry in recipe.varied if apart and entry.partition("=")[0] not in fields]
+        several = fields.get("members", recipe.members) > 1
+        varied = [entry for entry in recipe.varied if several and entry.partition("=")[0] not in fields]
         fields["varied"] = tuple(varied)
     return dataclasses.replace(recipe, **fields)
-
-
-def learner_recipe(recipe: Recipe, learner: int = 0) -> Recipe:
-    """The recipe of what one training trains: a network or member by itself, or members together."""
-    return recipe if recipe.mutual > 0 else member_recipe(recipe, learner)
-
-
-def with_stages(members: Sequence[Network], recipe: Recipe) -> list[Network]:
-    """Members with the features that a joined network takes from each."""
-    if recipe.stage_weight == 0:
-        return list(members)
-    return [with_stage_before(member, recipe.stage_weight) for member in members]
 
 
 def kept_directions(recipe: Recipe, width: int) -> int:
@@ -404,7 +350,8 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
     A joined network has the shape of a trained one; its map holds nothing yet.
     """
     if recipe.joined:
-        members = with_stages(_build_members(recipe, classes, seed), recipe)
+        each = range(recipe.members)
+        members = [build_network(member_recipe(recipe, i), classes, member_seed(seed, i)) for i in each]
         width = join_backbones(members).feature_dim
         kept = kept_directions(recipe, width)
         return join_networks(members, torch.zeros(width, kept) if kept else None)
@@ -427,22 +374,3 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
     network = Network(backbone, head)
     network.reseed(derive_seed(seed, "noise"))
     return network
-
-
-def _build_members(recipe: Recipe, classes: int, seed: int) -> list[Network]:
-    each = range(recipe.members)
-    return [build_network(member_recipe(recipe, i), classes, member_seed(seed, i)) for i in each]
-
-
-def build_learner(recipe: Recipe, classes: int, seed: int) -> Network | MutualMembers:
-    """What a base session trains: one network, with a head for turns where they are a loss, or members together."""
-    if recipe.mutual > 0:
-        return MutualMembers(_build_members(recipe, classes, seed))
-    if recipe.joined:
-        raise ValueError("members of a joined network are trained one by one, each by the member_recipe")
-    network = build_network(recipe, classes, seed)
-    if recipe.turn_loss == 0:
-        return network
-    dim = network.head.weight.shape[1]
-    generator = torch.Generator().manual_seed(derive_seed(seed, "turn head"))
-    return TurnNetwork(network, LinearHead(dim, TURNS, bias=True, generator=generator))

@@ -2,12 +2,11 @@
 
 run.json                 settings and, once trained, results
 log.csv, tensorboard/    one record per epoch
-checkpoint.safetensors   network, momentum and averages after some epoch; replaced in one step
+checkpoint.safetensors   network and momentum after some epoch; replaced in one step
 weights.safetensors      the trained network
 
 A run of a joined network has such a folder for each of its members, ``member-1`` and so on; its own has ``run.json``
-and the joined network in ``weights.safetensors``. Members that learn from each other are one training: its log and
-checkpoint are in the run's own folder.
+and the joined network in ``weights.safetensors``.
 """
 
 import json
@@ -23,7 +22,6 @@ from subspan.data import Split
 from subspan.files import replacing
 from subspan.train.recipe import Recipe, build_network
 from subspan.train.step import TrainStep
-from subspan.train.turns import without_turn_head
 
 SETTINGS, LOG, BOARD, CHECKPOINT, WEIGHTS = (
     "run.json",
@@ -128,7 +126,7 @@ def _recipe_fields(folder: Path) -> dict[str, Any]:
 
 def save_weights(folder: Path, network: Network, settings: RunSettings) -> None:
     """Write the trained network, as :func:`load_run` builds it."""
-    _write(folder / WEIGHTS, without_turn_head(network.state_dict()), {"settings": settings.to_dict()})
+    _write(folder / WEIGHTS, network.state_dict(), {"settings": settings.to_dict()})
 
 
 def _write(path: Path, tensors: dict[str, torch.Tensor], meta: dict[str, Any]) -> None:

@@ -11,16 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subspan.backbones import Network, pad_inputs
-from subspan.backbones.joined import join_networks
+from subspan.backbones import Network, Statistics
 from subspan.train import logs, run
 from subspan.train.distributed import Processes
-from subspan.train.evaluate import accuracy, renew_statistics
+from subspan.train.evaluate import accuracy
 from subspan.train.job import Job
-from subspan.train.members import check_folders, join_members, learner_jobs, member_jobs
-from subspan.train.recipe import Recipe, build_learner, learner_recipe, member_recipe
+from subspan.train.members import check_folders, join_members, member_jobs
+from subspan.train.recipe import Recipe, build_network, member_recipe
 from subspan.train.source import Residence, ResidentImages, StreamedImages, place_images
-from subspan.train.step import CompileMode, Execution, StatisticsOption, TrainStep, epoch_order
+from subspan.train.step import Execution, TrainStep
 from subspan.values import check_options, option
 
 Part = Literal["validation", "test"]
@@ -34,14 +33,7 @@ class Runtime:
 
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
     execution: Execution = option("auto", "graph, compiled or eager; auto: graph on a GPU")
-    compile_mode: CompileMode = option(
-        "searched", "searched: tries several shapes of fused kernels, tuned: many; or a mode of torch.compile"
-    )
-    pad_inputs: int = option(0, "compute convolutions with at least this many channels in")
-    statistics: StatisticsOption = option(
-        "auto", "batch statistics in a compiled step: fused (our kernels, on a GPU), sums, or plain; auto: what is best"
-    )
-    algorithms: int = option(10, "how many algorithms cuDNN tries per convolution; 0: all")
+    statistics: Statistics = option("sums", "batch statistics in a compiled step: from sums, or plain, slower")
     images: Residence = option("auto", "keep images on the device or stream them from the host")
     checkpoint_every: int = option(10, "epochs between checkpoints; 0: none")
     validate_every: int = option(5, "epochs between validations; 0: only after the last")
@@ -49,7 +41,7 @@ class Runtime:
     progress: bool = option(True, "show progress")
 
     def __post_init__(self) -> None:
-        check_options(self, at_least={0: ("pad_inputs", "algorithms", "checkpoint_every", "validate_every")})
+        check_options(self, at_least={0: ("checkpoint_every", "validate_every")})
 
 
 @dataclass(frozen=True)
@@ -85,15 +77,14 @@ class Outcome:
 
 
 @contextmanager
-def chosen_convolutions(algorithms: int = 10) -> Iterator[None]:
-    """Let cuDNN measure which of so many algorithms is fastest for each shape of convolution; 0: of all it has."""
+def chosen_convolutions() -> Iterator[None]:
+    """Let cuDNN measure which algorithm is fastest for each shape of convolution."""
     cudnn = torch.backends.cudnn
-    before = cudnn.benchmark, cudnn.benchmark_limit
-    cudnn.benchmark, cudnn.benchmark_limit = True, algorithms
+    before, cudnn.benchmark = cudnn.benchmark, True
     try:
         yield
     finally:
-        cudnn.benchmark, cudnn.benchmark_limit = before
+        cudnn.benchmark = before
 
 
 class _Trainee:
@@ -112,9 +103,8 @@ class _Trainee:
         self.job, self.recipe, self.runtime, self.processes = job, recipe, runtime, processes
         device = processes.device
         self.settings = run.RunSettings(recipe, job.classes, job.seed, job.name, job.split_digest, about)
-        network = build_learner(recipe, job.classes, job.seed)
+        network = build_network(recipe, job.classes, job.seed)
         network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-        pad_inputs(network, runtime.pad_inputs)
         model, backward = processes.wrap(network, job.seed)
         local = recipe.batch_size // processes.share.processes
         source = ResidentImages(store) if store is not None else StreamedImages(images, local, device)
@@ -136,7 +126,7 @@ class _Trainee:
         self.csv: logs.CsvLog | None = None
         self.board: logs.TensorBoardLog | None = None
         self.done = 0  # epochs
-        self.recorded: list[dict[str, Any]] = []  # results of each network of a run that had ended before
+        self.recorded: dict[str, Any] = {}  # results of a run that had ended before
 
     def load(self, resume: bool) -> None:
         """Find the epochs already done; nothing is written yet."""
@@ -145,9 +135,7 @@ class _Trainee:
             raise ValueError(f"{folder} holds a checkpoint already: resume it, or choose another folder")
         self.done = run.load_checkpoint(folder, self.step, self.settings) if resume else 0
         if self.done == self.recipe.epochs:
-            ended = [job.folder for job in member_jobs(self.job, self.recipe)]
-            results = [run.results_of(each) for each in ended if (each / run.WEIGHTS).exists()]
-            self.recorded = results if len(results) == len(ended) and all(results) else []
+            self.recorded = run.results_of(folder) if (folder / run.WEIGHTS).exists() else {}
 
     def open(self) -> None:
         """Make the folder ready."""
@@ -166,8 +154,8 @@ class _Trainee:
             with torch.cuda.stream(self.stream):
                 yield
 
-    def accuracy(self, network: Network, part: Part, *, bf16: bool = False) -> float:
-        return job_accuracy(network, self.images, self.job, part, self.recipe, self.step.device, bf16=bf16)
+    def accuracy(self, part: Part, *, bf16: bool = False) -> float:
+        return job_accuracy(self.step.network, self.images, self.job, part, self.recipe, self.step.device, bf16=bf16)
 
     def end_epoch(self, epoch: int, seconds: float, rate: float) -> dict[str, Any]:
         """Log the epoch, validate and save where due; returns the row."""
@@ -190,9 +178,7 @@ class _Trainee:
         }
         every = self.runtime.validate_every
         if len(self.job.validation_rows) and not last and every and (epoch + 1) % every == 0:
-            networks, bf16 = self.step.networks, self.step.device.type == "cuda"
-            shown = networks[0] if len(networks) == 1 else join_networks(networks)
-            row["validation"] = self.accuracy(shown, "validation", bf16=bf16)
+            row["validation"] = self.accuracy("validation", bf16=self.step.device.type == "cuda")
         for log in (self.csv, self.board):
             if log is not None:
                 log.write(row)
@@ -201,39 +187,21 @@ class _Trainee:
             run.save_checkpoint(self.job.folder, self.step, self.settings, epoch + 1)
         return row
 
-    def finish(self, seconds: float, rate: float) -> list[Outcome]:
-        """Put averaged weights and clean statistics in place, measure each network in full precision, and save it.
-
-        A run that had ended before is left as it is.
-        """
-        step, recipe = self.step, member_recipe(self.recipe)
-        step.network.load_state_dict(step.final_tensors())
-        if recipe.clean_statistics:
-            rows = self.job.train_rows[epoch_order(len(self.job.train_rows), self.job.seed, recipe.epochs)]
-            form = {"mean": recipe.mean, "std": recipe.std, "device": step.device, "bf16": step.bf16}
-            for network in step.networks:
-                renew_statistics(network, self.images, rows, **form)
-        jobs = member_jobs(self.job, self.recipe)
+    def finish(self, seconds: float, rate: float) -> Outcome:
+        """Measure the network in full precision and save it; a run that had ended before is left as it is."""
+        step, job = self.step, self.job
         if self.recorded:
-            each = zip(jobs, step.networks, self.recorded, strict=True)
-            return [Outcome.recorded(job, network, step.device, results) for job, network, results in each]
+            return Outcome.recorded(job, step.network, step.device, self.recorded)
         if self.csv is not None:  # it has the epochs before a resume too
             seconds, rate = self.csv.seconds, self.csv.best_rate
         execution = step.execution if self.done < self.recipe.epochs else None
-        # The recipe of a member is that of a network alone: whom else it learned from is told beside it.
-        together = {"learned_with": {"others": len(jobs) - 1, "mutual": self.recipe.mutual}} if len(jobs) > 1 else {}
-        about = {**self.settings.about, **together}
-        outcomes: list[Outcome] = []
-        for job, network in zip(jobs, step.networks, strict=True):
-            validation, test = self.accuracy(network, "validation"), self.accuracy(network, "test")
-            outcome = Outcome(job, network, step.device, execution, validation, test, seconds, rate)
-            outcomes.append(outcome)
-            if self.processes.first:
-                job.folder.mkdir(exist_ok=True)
-                settings = replace(self.settings, recipe=recipe, seed=job.seed, about=about)
-                run.save_weights(job.folder, network, settings)
-                run.write_json(job.folder / run.SETTINGS, {**settings.to_dict(), "results": outcome.results()})
-        return outcomes
+        validation, test = self.accuracy("validation"), self.accuracy("test")
+        outcome = Outcome(job, step.network, step.device, execution, validation, test, seconds, rate)
+        if self.processes.first:
+            job.folder.mkdir(exist_ok=True)
+            run.save_weights(job.folder, step.network, self.settings)
+            run.write_json(job.folder / run.SETTINGS, {**self.settings.to_dict(), "results": outcome.results()})
+        return outcome
 
 
 def job_accuracy(
@@ -301,8 +269,7 @@ def train(
 ) -> list[Outcome]:
     """Train one network per job with one recipe; several jobs share the device, each on a stream of its own.
 
-    Where the recipe has several members, each job has as many networks, which learn apart or from each other, and are
-    joined in the end.
+    Where the recipe has several members, each job has as many networks, which learn apart and are joined in the end.
 
     Args:
         images: uint8 (n, h, w, 3); the jobs' rows index them.
@@ -316,13 +283,13 @@ def train(
         raise ValueError(f"jobs trained together need equal numbers of training images, got {sorted(counts)}")
     with ExitStack() as stack:
         processes = stack.enter_context(Processes.start(runtime.device))
-        stack.enter_context(chosen_convolutions(runtime.algorithms))
+        stack.enter_context(chosen_convolutions())
         store = place_images(images, runtime.images, processes.device)
         about = {"torch": torch.__version__, "device": processes.device_name, **(about or {})}
         trainees = [
-            _Trainee(learner, learner_recipe(recipe, i), images, store, processes, runtime, about)
+            _Trainee(member, member_recipe(recipe, i), images, store, processes, runtime, about)
             for job in jobs
-            for i, learner in enumerate(learner_jobs(job, recipe))
+            for i, member in enumerate(member_jobs(job, recipe))
         ]
         for job in jobs:
             check_folders(job, recipe)
@@ -332,10 +299,9 @@ def train(
             trainee.open()
         for trainee in trainees:
             if trainee.done < recipe.epochs:
-                execution = processes.execution(runtime.execution)
-                trainee.step.prepare(execution, runtime.compile_mode, runtime.statistics)
+                trainee.step.prepare(processes.execution(runtime.execution), runtime.statistics)
         spent = _train(trainees, recipe, show=runtime.progress and processes.first)
-        outcomes = [outcome for trainee in trainees for outcome in trainee.finish(*spent)]
+        outcomes = [trainee.finish(*spent) for trainee in trainees]
         if not recipe.joined:
             return outcomes
         shown, count = images if store is None else store, recipe.members
@@ -360,7 +326,7 @@ def _train(trainees: list[_Trainee], recipe: Recipe, *, show: bool) -> tuple[flo
             _run_epoch(active, epoch, bar)
             _wait(device)
             seconds = time.perf_counter() - began
-            rate = sum(len(trainee.step.networks) for trainee in active) * steps * recipe.batch_size / seconds
+            rate = len(active) * steps * recipe.batch_size / seconds
             best = max(best, rate)
             rows = [trainee.end_epoch(epoch, seconds, rate) for trainee in active]
             bar.epoch(rows[0], recipe.epochs, last=epoch + 1 == recipe.epochs)
