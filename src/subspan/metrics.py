@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtr, stdtrit
 
+from subspan.arrays import FloatArray
+
 __all__ = [
     "PairedTest",
     "average_accuracy",
@@ -29,8 +31,6 @@ __all__ = [
     "performance_drop",
     "plain_harmonic_mean",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 def class_weighted_accuracy(

@@ -398,3 +398,16 @@ def test_version(subspan):
     from subspan import __version__
 
     assert subspan("--version")[:2] == (0, f"subspan {__version__}\n")
+
+
+def test_sessions_are_counted_to_their_end(subspan, split, monkeypatch):
+    from subspan import progress
+
+    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    status, _, error = subspan("bench", split, "--method", "prototype", "--method", "subspace", *QUICK)
+    assert status == 0, error
+    counts = [line.split(",")[0] for line in error.splitlines() if line.startswith("sessions: ")]
+    # Two methods with and without memory, two sessions each.
+    assert counts[-1] == "sessions: 8 of 8"
+    assert all(count.endswith(" of 8") for count in counts)
+    assert len(counts) > 4

@@ -225,18 +225,3 @@ def test_bad_photographs_are_left_out_only_when_asked(catalogue: Path, tmp_path:
     assert status == 0
     assert "from 4 photographs" in out
     assert "Left out: image pink/broken.jpg" in out
-
-
-def test_the_progress_shows_itself_in_a_terminal_when_work_lasts(monkeypatch):
-    import io
-
-    from rich.console import Console
-
-    from subspan.cli import stages
-
-    for patience, shown in ((0.0, True), (60.0, False)):
-        monkeypatch.setattr(stages, "PATIENCE", patience)
-        console = Console(file=io.StringIO(), force_terminal=True, width=100)
-        with stages.shown_stages(console) as tell:
-            tell("looking at photographs", 3, 8)
-        assert ("looking at photographs" in console.file.getvalue()) == shown  # pyright: ignore[reportAttributeAccessIssue]

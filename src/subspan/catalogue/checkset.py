@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float32]
+from subspan.arrays import FloatArray
+
 LARGEST_HALF = 6e4  # half-precision numbers end at 65504
 
 

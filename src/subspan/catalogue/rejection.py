@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
 
-FloatArray = NDArray[np.float64]
+from subspan.arrays import FloatArray
+
 COLDEST, HOTTEST = 0.01, 100.0
 
 

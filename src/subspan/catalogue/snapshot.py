@@ -78,12 +78,12 @@ class Snapshot:
             return 1.0
         return fit_temperature(self.scores(held_out.features), held_out.labels(self.classes))
 
-    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def probabilities(self, scores: FloatArray) -> FloatArray:
         """Calibrated probabilities (n, C) of scores."""
         return apply_temperature(scores, self.temperature)
 
     @cached_property
-    def known_familiarities(self) -> NDArray[np.float64]:
+    def known_familiarities(self) -> FloatArray:
         """The familiarity of every example that was held out, (m,)."""
         held_out = self.check.select(self.check.held_out)
         return familiarity(self.scores(held_out.features)) if len(held_out) else np.zeros(0)

@@ -1,10 +1,10 @@
 """The rows of a catalogue's head on a plane, for people to look at."""
 
 import numpy as np
+from sklearn.decomposition import PCA
 
 from subspan.catalogue.records import MapPoint, WeightMap
 from subspan.catalogue.snapshot import Snapshot
-from subspan.plane import principal_plane
 
 NEAREST = 3  # base classes marked for each newest class
 
@@ -13,8 +13,10 @@ def map_of(snapshot: Snapshot) -> WeightMap:
     """The rows on their two principal components; the newest classes and the base rows nearest to them marked."""
     rows = np.asarray(snapshot.classifier.coef_, np.float64)
     is_base = snapshot.classifier.is_base_
-    mean, plane, shares = principal_plane(rows)
-    points = (rows - mean) @ plane.T
+    kept, points, shares = min(2, *rows.shape), np.zeros((len(rows), 2)), np.zeros(2)
+    with np.errstate(invalid="ignore", divide="ignore"):  # one class has no variance
+        plane = PCA(kept, svd_solver="full").fit(rows)
+    points[:, :kept], shares[:kept] = plane.transform(rows), np.nan_to_num(plane.explained_variance_ratio_)
     learned = [entry.classes for entry in snapshot.entries() if entry.kind == "add_classes"]
     newest = [name for name in snapshot.classes if learned and name in learned[-1]]
     unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(float).tiny)

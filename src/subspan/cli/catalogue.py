@@ -17,11 +17,11 @@ from subspan.catalogue.language import DESCRIPTION
 from subspan.cli import PHOTOGRAPHS, app
 from subspan.cli import catalogue_tables as tables
 from subspan.cli.flags import Values, with_flags
-from subspan.cli.stages import shown_stages
 from subspan.data import DataError, folders
 from subspan.data.classfiles import is_image
 from subspan.files import replacing
 from subspan.pretrained import Image, list_sources
+from subspan.progress import shown_stages
 
 CataloguePath = Annotated[Path, typer.Argument(metavar="CATALOGUE", help="Catalogue, a folder NAME.subspan.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

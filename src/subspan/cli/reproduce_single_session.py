@@ -25,8 +25,8 @@ from subspan.cli.reproduce_systems import (
     part_of,
     stored_episodes,
 )
-from subspan.cli.stages import SessionProgress
 from subspan.features import FeatureFileError, FeatureSet
+from subspan.progress import Progress
 from subspan.protocols.config import PACKAGED, Config, Setting
 from subspan.protocols.episodes import Episodes
 from subspan.protocols.fan_out import Placement
@@ -261,7 +261,7 @@ def _run(
     console: Console,
 ) -> list[EpisodeRun]:
     cells = [Cell(one.create(), one.shots or protocol.shots, one.embeddings) for one in settings]
-    with SessionProgress(console) as bar:
+    with Progress(console) as bar:
         task = bar.add_task("episodes", total=len(cells) * len(episodes))
         results = run_cells(
             protocol,

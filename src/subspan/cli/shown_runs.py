@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from subspan.cli.stages import SessionProgress
+from subspan.progress import Progress
 from subspan.protocols.fan_out import Placement
 from subspan.protocols.multi_session_runs import Job, Split, run_jobs
 from subspan.protocols.results import MethodResult
@@ -21,7 +21,7 @@ def run_shown(
 ) -> list[MethodResult]:
     """One result per job, in their order; ``what`` names the sessions on the bar."""
     total = sum(-(-splits[job.splits[0]][0].novel_count // job.protocol.ways) for job in jobs)
-    with SessionProgress(console) as bar:
+    with Progress(console) as bar:
         task = bar.add_task(what, total=total)
         results = run_jobs(splits, jobs, place, on_session=lambda: bar.advance(task), keep_predictions=keep_predictions)
         bar.update(task, completed=total)

@@ -12,9 +12,9 @@ from subspan.cli import app
 from subspan.cli.facts import command_line, version
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import embeddings_of, named, usual_embeddings
-from subspan.cli.stages import SessionProgress
 from subspan.features import FeatureSet
 from subspan.methods import create_method
+from subspan.progress import Progress
 from subspan.protocols.config import PROTOCOLS, Config, Setting
 from subspan.protocols.fan_out import Placement
 from subspan.protocols.inputs import ProtocolError
@@ -100,7 +100,7 @@ def sweep(
     vectors = embeddings_of(features, settings)
     parts = count if single else -(-features.novel_count // 5)
     console = Console(stderr=True)
-    with SessionProgress(console) as bar:
+    with Progress(console) as bar:
         task = bar.add_task("episodes" if single else "sessions", total=len(trials) * parts)
         outcomes = run_sweep(
             out,

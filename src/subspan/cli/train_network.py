@@ -16,12 +16,11 @@ from subspan.backbones import Network
 from subspan.backbones.checkpoint import module_digest
 from subspan.cli.facts import command_line, version
 from subspan.cli.flags import Values
-from subspan.cli.stages import shown_stages
-from subspan.cli.train_system import shown_training
 from subspan.data import ImageSet, Split
 from subspan.methods import create_method, spec_of
 from subspan.methods.registry import method_class
 from subspan.metrics import interval_half_width
+from subspan.progress import shown_stages
 from subspan.protocols.episodes import digest_of_items
 from subspan.protocols.multi_session import FIXED, RANDOM, MultiSession
 from subspan.protocols.results import EpisodeResult, MethodResult
@@ -76,7 +75,7 @@ def store_result(
         protocol, maps, system.episode_shots, device
     )  # what cannot run is said before training
     identity = json.dumps([spec_of(system), weights, split.digest()])
-    with shown_training() as tell:
+    with shown_stages() as tell:
         run = TrainingRun(settings, device, out, resume, identity, tell=tell)
         ready = system.on(maps, run)
         prepared = time.perf_counter() - began

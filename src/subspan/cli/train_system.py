@@ -1,30 +1,28 @@
 """``subspan train --system NAME``: the part of a system that is trained on the base classes, into a file."""
 
-import contextlib
 import dataclasses
 import datetime
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import TaskID
 
 from subspan.array_files import check_suffix
 from subspan.cli.facts import version
 from subspan.cli.flags import Values
 from subspan.cli.inputs import find_embeddings
-from subspan.cli.stages import SessionProgress
 from subspan.features import FeatureSet
 from subspan.methods import create_method, list_methods
 from subspan.methods.registry import method_class
+from subspan.progress import shown_stages
 from subspan.systems.base import TrainedSystem
 from subspan.systems.trained_part import TrainedPart, signature_of
 from subspan.systems.training_features import TrainingFeatures
-from subspan.systems.training_run import Tell, Training, TrainingRun
+from subspan.systems.training_run import Training, TrainingRun
 
 
 def trained_system(spec: str) -> TrainedSystem:
@@ -67,7 +65,7 @@ def train_system(
         [system.name, system.part_options(), found.source, signature.tolist(), float(found.features.sum())]
     )
     began = time.perf_counter()
-    with shown_training() as tell:
+    with shown_stages() as tell:
         run = TrainingRun(settings, device, out, resume, identity, tell=tell)
         tensors = system.train_part(found.to(device), run)
     seconds = time.perf_counter() - began
@@ -95,17 +93,3 @@ def train_system(
         soft_wrap=True,
     )
     return part
-
-
-@contextlib.contextmanager
-def shown_training() -> Iterator[Tell]:
-    """A bar for every stage, with the loss."""
-    with SessionProgress(Console(stderr=True)) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def tell(stage: str, done: int, total: int, loss: float) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total)
-            bar.update(tasks[stage], completed=done, description=f"{stage}, loss {loss:.3f}")
-
-        yield tell

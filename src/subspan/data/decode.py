@@ -28,7 +28,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from subspan.data.errors import DataError
 from subspan.data.imageset import UInt8Array
-from subspan.data.progress import progress_bar
+from subspan.progress import progress_bar
 
 Fit = Literal["crop", "squash"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.progress import progress_bar
+from ..progress import progress_bar
 from .errors import EmbeddingError
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"

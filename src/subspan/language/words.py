@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.progress import progress_bar
+from ..progress import progress_bar
 from .errors import EmbeddingError, warn_of_unknown, warn_of_zero
 
 Vector = NDArray[np.floating]

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from subspan.arrays import FloatArray
 from subspan.backbones.checkpoint import module_digest
 from subspan.backbones.network import feature_dim
 from subspan.data.classfiles import ImageFile
@@ -22,7 +23,6 @@ from subspan.data.decode import Fit, convert_image, decode_image, usable_cores
 from subspan.data.errors import DataError
 from subspan.train.evaluate import normalised
 
-FloatArray = NDArray[np.float32]
 Pixels = NDArray[np.uint8]
 Image = bytes | os.PathLike[str] | PIL.Image.Image | Pixels | ImageFile
 Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..metrics import joint_gap
+from subspan.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
+from ..metrics import joint_gap
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from subspan.arrays import FloatArray
 
 _ANGLES = np.deg2rad(np.arange(0, 360, 22.5))
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from subspan.plane import FloatArray
+from subspan.arrays import FloatArray
 from subspan.report.label_placement import Frame, place_labels
 
 

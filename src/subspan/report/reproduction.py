@@ -9,16 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from subspan.arrays import FloatArray
 from subspan.metrics import average_accuracy, performance_drop
 from subspan.protocols.results import MethodResult
 from subspan.report.html import ReportTable
 from subspan.report.published import Published, PublishedRow, PublishedTable
 from subspan.report.summary import mean_and_half_width, summarize
 from subspan.report.tables import SESSIONS, TOTAL_MEASURES, Cell, Column, Measure, Row, Table, session_measure
-
-FloatArray = NDArray[np.float64]
 
 FAR = 2.0  # points between the published and the scaled cell
 MARK = "†"

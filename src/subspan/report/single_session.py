@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from subspan.arrays import FloatArray
 from subspan.methods import spec_of
 from subspan.metrics import interval_half_width
 from subspan.protocols.config import Setting
@@ -15,8 +15,6 @@ from subspan.report.html import ReportTable
 from subspan.report.published import Published, PublishedCell, PublishedEpisodes
 from subspan.report.reproduction import OURS, PUBLISHED, QUOTED, STORED
 from subspan.report.tables import Cell, Column, Row, Table, not_below_best
-
-FloatArray = NDArray[np.float64]
 
 DATA: Mapping[str, str] = {"mini": "miniImageNet", "tiered": "tieredImageNet"}
 CHOSEN, DEFAULT = "†", "°"

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from subspan import metrics
+from subspan.arrays import FloatArray
 from subspan.protocols.results import MethodResult
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

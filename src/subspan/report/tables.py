@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
+from subspan.arrays import FloatArray
 from subspan.metrics import paired_tests
 from subspan.protocols.results import MethodResult
 from subspan.report.summary import Summary, independent_samples, mean_and_half_width, summarize
-
-FloatArray = NDArray[np.float64]
 
 SESSIONS = "Accuracy (%) on all classes seen, after each session"
 TOTALS = "After the last session, and over all sessions"

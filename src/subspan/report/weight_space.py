@@ -3,8 +3,9 @@
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from sklearn.decomposition import PCA
 
-from subspan.plane import FloatArray, principal_plane
+from subspan.arrays import FloatArray
 from subspan.protocols.results import WeightSpace
 from subspan.report.labels import Label, draw_labels
 from subspan.report.style import BLACK, GREEN, new_figure, plain_axes
@@ -19,8 +20,9 @@ def weight_space_figure(space: WeightSpace, title: str = "") -> Figure:
     Labelled are the novel classes, their targets where they stand apart, and the base classes nearest to either, as far
     as there is room: no two labels overlap, and one that stands off its point is tied to it by a line.
     """
-    mean, plane, share = principal_plane(np.concatenate([space.base, space.novel]))
-    base, novel, targets = ((rows - mean) @ plane.T for rows in (space.base, space.novel, space.targets))
+    plane = PCA(2, svd_solver="full").fit(np.concatenate([space.base, space.novel]))
+    share, shown = plane.explained_variance_ratio_, (space.base, space.novel, space.targets)
+    base, novel, targets = (plane.transform(rows) if len(rows) else rows[:, :2] for rows in shown)
     figure = new_figure(11, 8)
     axes = figure.add_subplot()
     plain_axes(axes)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from subspan.arrays import FloatArray
 from subspan.backbones import CosineHead, Network
 from subspan.backbones.checkpoint import module_digest, read_tensors, write_tensors
 from subspan.train.augment import Augment
@@ -25,7 +26,6 @@ from subspan.train.evaluate import CHUNK, batches, evaluation_mode, normalised
 from subspan.train.recipe import Recipe
 from subspan.values import check_options, option
 
-FloatArray = NDArray[np.float32]
 Precision = Literal["fp32", "bf16"]
 
 _VERSION = 1  # of the way features are computed: raise it when that changes

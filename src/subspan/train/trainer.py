@@ -1,9 +1,10 @@
 """Base sessions: one network per job, several jobs at once on one device, with logs, checkpoints and resumption."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from subspan.backbones import Network, Statistics
+from subspan.progress import Progress
 from subspan.train import logs, run
 from subspan.train.distributed import Processes
 from subspan.train.evaluate import accuracy
@@ -319,21 +321,29 @@ def _train(trainees: list[_Trainee], recipe: Recipe, *, show: bool) -> tuple[flo
     steps, first = trainees[0].step.steps_per_epoch, min(trainee.done for trainee in trainees)
     device = trainees[0].step.device
     start, best = time.perf_counter(), 0.0
-    with logs.Bar(recipe.epochs * steps, first * steps, show=show) as bar:
+    with Progress(show=show) as bar:
+        task = bar.add_task("training", total=recipe.epochs * steps, completed=first * steps)
         for epoch in range(first, recipe.epochs):
             active = [trainee for trainee in trainees if trainee.done <= epoch]
             began = time.perf_counter()
-            _run_epoch(active, epoch, bar)
+            _run_epoch(active, epoch, partial(bar.advance, task))
             _wait(device)
             seconds = time.perf_counter() - began
             rate = len(active) * steps * recipe.batch_size / seconds
             best = max(best, rate)
             rows = [trainee.end_epoch(epoch, seconds, rate) for trainee in active]
-            bar.epoch(rows[0], recipe.epochs, last=epoch + 1 == recipe.epochs)
+            bar.update(task, description=_told(rows[0], recipe.epochs))
     return time.perf_counter() - start, best
 
 
-def _run_epoch(trainees: list[_Trainee], epoch: int, bar: logs.Bar) -> None:
+def _told(row: dict[str, Any], epochs: int) -> str:
+    """The numbers of an epoch, for the bar."""
+    text = f"epoch {row['epoch'] + 1}/{epochs}, loss {row['loss']:.3f}, accuracy {row['accuracy']:.1f} %, "
+    text += f"{row['images_per_second']:,.0f} images/s"
+    return text if row["validation"] == "" else f"{text}, validation {row['validation']:.2f} %"
+
+
+def _run_epoch(trainees: list[_Trainee], epoch: int, advance: Callable[[int], None]) -> None:
     """All steps of one epoch, the jobs taking turns; the host never runs far ahead of the device."""
     running = []
     for trainee in trainees:
@@ -346,12 +356,12 @@ def _run_epoch(trainees: list[_Trainee], epoch: int, bar: logs.Bar) -> None:
             with trainee.on_stream():
                 next(steps)
         if (step + 1) % _QUEUED_STEPS == 0:
-            bar.advance(_QUEUED_STEPS)
+            advance(_QUEUED_STEPS)
             if running[-1][0].stream is not None:
                 for mark in marks:
                     mark.synchronize()
                 marks = [stream.record_event() for t, _ in running if (stream := t.stream) is not None]
-    bar.advance(trainees[0].step.steps_per_epoch % _QUEUED_STEPS)
+    advance(trainees[0].step.steps_per_epoch % _QUEUED_STEPS)
     for trainee, steps in running:
         with trainee.on_stream():
             for _ in steps:  # lets a streaming source end its thread
