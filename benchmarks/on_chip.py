@@ -8,16 +8,13 @@ coordinates and back.
 Measured on 2026-11-15, one NVIDIA H200, torch 2.11.0+cu130, 2000 episodes, nothing else on the GPU; 5 shots with 8
 warps, 1 shot with 4:
 
-    method      terms   5 shots: descent s  faster  difference    1 shot: descent s  faster  difference
+    method              5 shots: descent s  faster  difference    1 shot: descent s  faster  difference
     subspace  batched               1.1759                                   0.4254
-    subspace        3               0.1587    7.4x     7.8e-08               0.0365   11.7x     9.6e-08
-    subspace        2               0.1075   10.9x     1.7e-06               0.0297   14.3x     1.9e-06
+    subspace  on chip               0.1587    7.4x     7.8e-08               0.0365   11.7x     9.6e-08
     semantic  batched               0.6014                                   0.1619
-    semantic        3               0.0490   12.3x     5.6e-08               0.0094   17.2x     2.2e-08
-    semantic        2               0.0360   16.7x     1.2e-06               0.0089   18.1x     1.1e-06
+    semantic  on chip               0.0490   12.3x     5.6e-08               0.0094   17.2x     2.2e-08
     finetune  batched               1.0019                                   0.3535
-    finetune        3               0.0866   11.6x     4.6e-08               0.0192   18.4x     4.7e-08
-    finetune        2               0.0605   16.6x     1.5e-06               0.0177   20.0x     1.3e-06
+    finetune  on chip               0.0866   11.6x     4.6e-08               0.0192   18.4x     4.7e-08
 
 Stops lie up to 205 steps apart where the loss creeps along the tolerance (finetune, and subspace with 1 shot), else at
 most 8. With 16 warps, and with the two products of a basis side by side in one tile, the compiled program of subspace
@@ -33,7 +30,6 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from itertools import product
 from pathlib import Path
 
 import torch
@@ -42,7 +38,6 @@ from episodes import make_batch, timed
 from subspan.methods import create_method
 from subspan.methods.regularizer import Regularizer
 from subspan.solve import Problem, SgdOptions, on_chip, sgd
-from subspan.solve.on_chip import Tuning
 from subspan.solve.on_chip_kernel import descend_one
 from subspan.solve.sgd import _descend
 from subspan.solve.span import to_span
@@ -51,9 +46,9 @@ FIXED_STEPS = 200
 
 
 def compare(
-    name: str, problem: Problem, tunings: Sequence[Tuning], device: torch.device, repeats: int, max_steps: int
+    name: str, problem: Problem, warps: Sequence[int], device: torch.device, repeats: int, max_steps: int
 ) -> None:
-    """Verify and time one method's episodes by every tuning, and print a line for each."""
+    """Verify and time one method's episodes by so many warps, and print a line for each."""
     options = SgdOptions(max_steps=max_steps, engine="batched")
     fixed = SgdOptions(max_steps=min(FIXED_STEPS, max_steps), patience=10**9)
     span = to_span(problem)
@@ -66,12 +61,12 @@ def compare(
     baseline, steps = min(seconds for _, seconds in batched[1:]), batched[0][0][1]
     whole = in_all(problem, options, device, repeats)
     print(f"{name:10} {'batched':>7} {'':5} {steps.double().mean():6.0f} {baseline:9.4f} {whole:9.4f}", flush=True)
-    for tuning in tunings:
-        label = f"{name:10} {tuning.terms:>7} {tuning.warps:5}"
+    for count in warps:
+        label = f"{name:10} {'on chip':>7} {count:5}"
         try:
-            first, compiling = timed(lambda t=tuning: on_chip.descend(span, fixed, t), device)
+            first, compiling = timed(lambda c=count: on_chip.descend(span, fixed, c), device)
             error = (span.rows(first[0]) - expected).flatten(1).norm(dim=1) / expected.flatten(1).norm(dim=1)
-            runs = [timed(lambda t=tuning: on_chip.descend(span, options, t), device) for _ in range(repeats)]
+            runs = [timed(lambda c=count: on_chip.descend(span, options, c), device) for _ in range(repeats)]
         except Exception as failure:  # one way to compile may fail on this GPU: tell, and go on with the others
             print(f"{label} failed: {last_line(failure)}", flush=True)
             continue
@@ -97,26 +92,24 @@ def last_line(failure: Exception) -> str:
     return f"{type(failure).__name__}: {str(failure).strip().rpartition(chr(10))[-1]}"
 
 
-def compiled(methods: Sequence[str], tunings: Sequence[Tuning]) -> Iterator[dict]:
-    """Compile the kernel for Hopper and tell what it takes, for every method and tuning of the benchmark."""
+def compiled(methods: Sequence[str], warps: int) -> Iterator[dict]:
+    """Compile the kernel for Hopper and tell what it takes, for every method of the benchmark."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     tools = Path(triton.__path__[0]) / "backends" / "nvidia" / "bin"
     kernel = descend_one
-    for name, tuning in product(methods, tunings):
+    for name in methods:
         split, new_held = name == "subspace", name == "semantic"
         constants: dict[str, int] = dict(
             samples=128,
             old_classes=64,
             new_classes=16,
             parts=3 if split else 2,
-            two_old=False,
             old_delta=False,
             split=split,
             new_held=new_held,
-            terms=tuning.terms,
         )
         signature = {argument: kind_of(argument, constants) for argument in kernel.arg_names}
         aligned = {
@@ -125,7 +118,7 @@ def compiled(methods: Sequence[str], tunings: Sequence[Tuning]) -> Iterator[dict
         binary = triton.compile(
             ASTSource(kernel, signature, constexprs=constants, attrs=aligned),
             target=GPUTarget("cuda", 90, 32),
-            options={"num_warps": tuning.warps},
+            options={"num_warps": warps},
         )
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
             file.write(binary.asm["cubin"])
@@ -137,7 +130,6 @@ def compiled(methods: Sequence[str], tunings: Sequence[Tuning]) -> Iterator[dict
         numbers = {key: int(re.search(rf"{key}:(\d+)", usage)[1]) for key in ("REG", "STACK")}  # type: ignore[index]
         yield {
             "method": name,
-            "tuning": tuning,
             "shared": binary.metadata.shared,
             "registers": numbers["REG"],
             "stack": numbers["STACK"],
@@ -164,18 +156,15 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=2000)
     parser.add_argument("--shots", type=int, default=5)
     parser.add_argument("--methods", nargs="+", default=["subspace", "semantic", "finetune"])
-    parser.add_argument("--terms", nargs="+", type=int, default=[3, 2])
     parser.add_argument("--warps", nargs="+", type=int, default=[8])
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--max-steps", type=int, default=1000)
     arguments = parser.parse_args()
-    tunings = [Tuning(terms=terms, warps=warps) for terms, warps in product(arguments.terms, arguments.warps)]
     if arguments.compile:
-        print(f"{'method':10} terms warps  shared KB  registers  stack B  reloads  tensor instructions")
-        for row in compiled(arguments.methods, tunings):
-            tuning = row["tuning"]
+        print(f"{'method':10} shared KB  registers  stack B  reloads  tensor instructions")
+        for row in compiled(arguments.methods, arguments.warps[0]):
             print(
-                f"{row['method']:10} {tuning.terms:5} {tuning.warps:5} {row['shared'] / 1024:10.1f} "
+                f"{row['method']:10} {row['shared'] / 1024:10.1f} "
                 f"{row['registers']:10} {row['stack']:8} {row['reloads']:8} {row['tensor']:8}",
                 flush=True,
             )
@@ -183,14 +172,14 @@ def main() -> None:
     device = torch.device(arguments.device)
     print(f"{arguments.episodes} episodes on {device}, torch {torch.__version__}")
     print(
-        f"{'method':10} {'terms':>7} {'warps':>5} {'steps':>6} {'descent s':>9} {'in all s':>9} {'faster':>8} "
+        f"{'method':10} {'':>7} {'warps':>5} {'steps':>6} {'descent s':>9} {'in all s':>9} {'faster':>8} "
         f"{'difference':>11} {'steps apart':>12} {'first call':>10}"
     )
     for name in arguments.methods:
         method = create_method(name)
         assert isinstance(method, Regularizer)
         problem, _ = method.problem(*make_batch(arguments.episodes, device, shots=arguments.shots))
-        compare(name, problem, tunings, device, arguments.repeats, arguments.max_steps)
+        compare(name, problem, arguments.warps, device, arguments.repeats, arguments.max_steps)
 
 
 if __name__ == "__main__":

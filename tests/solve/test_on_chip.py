@@ -58,7 +58,7 @@ def to_float32(problem: Problem) -> Problem:
     )
 
 
-@pytest.mark.parametrize("case", GRID)
+@pytest.mark.parametrize("case", [case for case in GRID if not case.values[0]["later"]])
 def test_the_kernel_takes_the_naive_loops_steps(case):
     session = make_session(**case, dtype=torch.float32)
     rows, _ = naive_sgd(session, fixed_steps=STEPS)
@@ -69,10 +69,10 @@ def test_the_kernel_takes_the_naive_loops_steps(case):
 
 SHAPES = [
     pytest.param(dict(new_classes=1, shots=(1,), copies=1), id="one-class-one-example"),
-    pytest.param(dict(new_classes=7, shots=(1,), copies=1, later=True), id="n-7"),
+    pytest.param(dict(new_classes=7, shots=(1,), copies=1), id="n-7"),
     pytest.param(dict(new_classes=17, shots=(1, 3, 2), base_classes=19, d=80), id="unequal-shots-many-ways"),
     pytest.param(dict(new_classes=5, shots=(5,), copies=5, base_classes=60, d=130), id="an-episode-of-the-paper"),
-    pytest.param(dict(new_classes=5, shots=(5,), copies=5, base_classes=100, d=130, later=True), id="a-late-session"),
+    pytest.param(dict(new_classes=5, shots=(5,), copies=5, base_classes=100, d=130), id="many-old-rows"),
     pytest.param(dict(rank_deficient=True, bias=True), id="rank-deficient-bias"),
     pytest.param(dict(beta=0.0, memory=True), id="no-old-penalty"),
 ]
@@ -89,7 +89,7 @@ def test_a_batch_is_that_of_the_batched_path(regularizer, shape):
 
 @pytest.mark.parametrize("regularizer", ["none", "subspace", "target"])
 def test_every_problem_stops_by_itself(regularizer):
-    batch = make_batch(3, regularizer=regularizer, old_penalty="squared", later=True)
+    batch = make_batch(3, regularizer=regularizer, old_penalty="squared")
     options = SgdOptions(torch.tensor([0.03, 0.0, 0.05]), tolerance=0.2, patience=2, max_steps=16, engine="batched")
     ours, theirs = sgd(batch, replace(options, engine="on_chip")), sgd(batch, options)
     assert len(set(theirs.steps.tolist())) == 3, "the problems must stop at different steps"
@@ -97,16 +97,6 @@ def test_every_problem_stops_by_itself(regularizer):
     assert ours.steps.tolist() == theirs.steps.tolist()
     assert torch.allclose(ours.loss, theirs.loss, rtol=1e-5)
     assert difference(ours.rows, theirs.rows) < 1e-6
-
-
-def test_two_terms_keep_two_thirds_of_the_digits():
-    from subspan.solve import on_chip
-    from subspan.solve.span import to_span
-
-    span = to_span(make_batch(2, regularizer="subspace"))
-    expected = span.rows(on_chip.descend(span, fixed("on_chip"))[0])
-    coarse = span.rows(on_chip.descend(span, fixed("on_chip"), on_chip.Tuning(terms=2))[0])
-    assert 1e-9 < difference(coarse, expected) < 1e-5
 
 
 def test_progress_hears_of_the_last_step():
@@ -119,6 +109,7 @@ def test_progress_hears_of_the_last_step():
     ("case", "rule"),
     [
         (dict(d=6, shots=(5,)), "at least twice as many examples as dimensions"),
+        (dict(later=True), "one group of old rows and one of new ones; got 3 in all"),
         (dict(dtype=torch.float64), "computes in torch.float32; got torch.float64"),
         (dict(base_classes=129, d=160), "at most 128 old rows; got 129"),
         (dict(shots=(43,), copies=1, d=160), "at most 128 examples; got 129"),
@@ -148,11 +139,11 @@ def test_without_triton_it_says_what_to_install(monkeypatch):
 def test_it_compiles_for_hopper_and_fits_its_shared_memory(tmp_path):
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, ROOT / "benchmarks" / "on_chip.py", "--compile"]
-    command += ["--methods", "subspace", "--terms", "3", "--warps", "8"]
+    command += ["--methods", "subspace"]
     printed = subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
     rows = [line.split() for line in printed.splitlines()[1:]]
     assert rows
-    for _, _, _, shared, _, _, _, tensor_instructions in rows:
+    for _, shared, _, _, _, tensor_instructions in rows:
         assert float(shared) <= 227
         assert int(tensor_instructions) > 0
 
@@ -162,10 +153,10 @@ def test_auto_takes_the_kernel_only_where_it_was_measured(monkeypatch):
     from subspan.solve import on_chip
     from subspan.solve.span import to_span
 
-    def pays(support: int, base: int, *, old_novel: int = 0, capability: int = 9, release: str = "2.11.0") -> bool:
+    def pays(support: int, base: int, *, capability: int = 9, release: str = "2.11.0") -> bool:
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (capability, 0))
         monkeypatch.setattr(torch, "__version__", release)
-        rows = [torch.zeros(1, count, 200) for count in (base, old_novel, 5) if count]
+        rows = [torch.zeros(1, count, 200) for count in (base, 5)]
         groups = [RowGroup(each, each, "norm", 0.1) for each in rows]
         labels, weight = torch.zeros(1, support, dtype=torch.int64), torch.ones(1, support)
         return on_chip.pays(to_span(Problem(torch.ones(1, support, 200), labels, weight, groups, 5e-4)))
@@ -174,6 +165,5 @@ def test_auto_takes_the_kernel_only_where_it_was_measured(monkeypatch):
     assert pays(25, 60)
     assert not pays(125, 70)
     assert not pays(60, 64)
-    assert not pays(125, 55, old_novel=5)
     assert not pays(125, 64, capability=8)
     assert not pays(125, 64, release="2.13.0")

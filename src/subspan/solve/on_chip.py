@@ -7,8 +7,7 @@ each program ends when its own problem stops. The arithmetic is that of `sgd._de
 This file says which problems fit and lays them out; the kernel is in on_chip_kernel.py. Both need Triton.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -30,16 +29,6 @@ MEASURED_WITH = "2.11."  # release of PyTorch
 MEASURED_SIDES = ((32, 64, 16), (128, 64, 16))  # padded numbers of examples, old rows and new ones
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """How the kernel is compiled."""
-
-    terms: Literal[2, 3] = (
-        3  # bfloat16 terms for a float32 number in matrix products: 3 keep all its digits, 2 two thirds
-    )
-    warps: int | None = None  # None: 8 where there are more than 64 examples, else 4
-
-
 def why_not(span: Span) -> str | None:
     """Why the kernel cannot take these problems; None where it can."""
     split = span.components[1:]
@@ -52,9 +41,9 @@ def why_not(span: Span) -> str | None:
         return f"it computes in torch.float32; got {span.weight_decay.dtype}"
     if len(split) not in (0, 2):
         return "only the last group of rows may have a basis"
-    groups = _group_count(span)
-    if groups not in (2, 3):
-        return f"it takes one or two groups of old rows and one of new ones; got {groups} in all"
+    groups = len(span.components[0].counts) + len(split) // 2  # one under a basis has two components
+    if groups != 2:
+        return f"it takes one group of old rows and one of new ones; got {groups} in all"
     old, new = _row_counts(span)
     if span.reference_logits.shape[1] > old + new:
         return "it takes no classes that stand still"
@@ -74,29 +63,26 @@ def pays(span: Span) -> bool:
     return (
         torch.cuda.get_device_capability(span.labels.device)[0] == MEASURED_ON
         and torch.__version__.startswith(MEASURED_WITH)
-        and _group_count(span) == 2
         and (_side(span.labels.shape[1]), _side(old), _side(new)) in MEASURED_SIDES
     )
 
 
-def descend(span: Span, options: "SgdOptions", tuning: Tuning | None = None) -> tuple[Coordinates, Tensor, Tensor]:
+def descend(span: Span, options: "SgdOptions", warps: int | None = None) -> tuple[Coordinates, Tensor, Tensor]:
     """All steps of all problems, as `sgd._descend` takes them; for problems that `why_not` has nothing against."""
-    tuning = tuning or Tuning()
     batch, n = span.labels.shape
     old_count, new_count = _row_counts(span)
     split = len(span.components) > 1
     first, new, outside = span.components if split else (span.components[0],) * 3
     result = span.start()
     old_frame, new_frame, outside_frame = result.frame if split else (result.frame[0],) * 3
-    old_parts = len(first.counts) - (not split)
     new_rows = slice(None) if split else slice(old_count, None)
     steps = torch.zeros(batch, dtype=torch.int64, device=span.labels.device)
     loss = torch.full_like(span.weight_decay, torch.inf)
     rate = torch.as_tensor(options.learning_rate, dtype=loss.dtype, device=loss.device).expand(batch)
-    gram = _gram_terms(first, tuning.terms)
+    gram = _gram_terms(first)
     descend_one[(batch,)](
         *gram,
-        *(_gram_terms(outside, tuning.terms) if split else gram),
+        *(_gram_terms(outside) if split else gram),
         first.reference_dual,
         _delta_dual(first),
         new.reference_dual[:, new_rows],
@@ -120,7 +106,6 @@ def descend(span: Span, options: "SgdOptions", tuning: Tuning | None = None) -> 
         span.delta_reference.contiguous(),
         span.reference_reference.contiguous(),
         n,
-        first.counts[0],
         old_count,
         new_count,
         first.reference_dual.stride(0),
@@ -133,20 +118,12 @@ def descend(span: Span, options: "SgdOptions", tuning: Tuning | None = None) -> 
         old_classes=_side(old_count),
         new_classes=_side(new_count),
         parts=span.strength.shape[1],
-        two_old=old_parts == 2,
-        old_delta=any(part.delta is not None for part in span.parts[:old_parts]),
+        old_delta=span.parts[0].delta is not None,
         split=split,
-        new_held=any(part.along is not None for part in span.parts[old_parts:]),
-        terms=tuning.terms,
-        num_warps=tuning.warps or (8 if n > 64 else 4),  # pyright: ignore[reportCallIssue]
+        new_held=any(part.along is not None for part in span.parts[1:]),
+        num_warps=warps or (8 if n > 64 else 4),  # pyright: ignore[reportCallIssue]
     )
     return result, steps, loss
-
-
-def _group_count(span: Span) -> int:
-    """How many groups of rows there are; one under a basis has two components, inside and outside it."""
-    first, *split = span.components
-    return len(first.counts) + len(split) // 2
 
 
 def _row_counts(span: Span) -> tuple[int, int]:
@@ -155,8 +132,8 @@ def _row_counts(span: Span) -> tuple[int, int]:
     return last.rows[1] - last.counts[-1], last.counts[-1]
 
 
-def _gram_terms(component: Component, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """A component's gram matrix as a sum of bfloat16 ones (E, side, side), the largest first.
+def _gram_terms(component: Component) -> tuple[Tensor, Tensor, Tensor]:
+    """A component's gram matrix as a sum of three bfloat16 ones (E, side, side), the largest first.
 
     Without a GPU they are the same numbers in float32: Triton's interpreter cannot multiply bfloat16.
     """
@@ -164,11 +141,11 @@ def _gram_terms(component: Component, count: int) -> tuple[Tensor, Tensor, Tenso
     missing = _side(component.gram.shape[-1]) - component.gram.shape[-1]
     rest = torch.nn.functional.pad(component.gram, (0, missing, 0, missing))
     terms = []
-    for _ in range(count):
+    for _ in range(3):
         term = rest.to(torch.bfloat16)
         terms.append(term if term.is_cuda else term.float())
         rest = rest - term
-    return terms[0], terms[1], terms[-1]
+    return terms[0], terms[1], terms[2]
 
 
 def _delta_dual(component: Component) -> Tensor:

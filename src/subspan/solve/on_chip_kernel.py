@@ -6,8 +6,8 @@ need one gram matrix besides the whole one, K = K_in + K_out:
 
     B_in K_in + B_out K_out  =  B_in K - (B_in - B_out) K_out
 
-Matrix products run on tensor cores, which take no float32: every number is split into bfloat16 terms, three of which
-hold all its digits.
+Matrix products run on tensor cores, which take no float32: every number is split into three bfloat16 terms, which hold
+all its digits.
 """
 
 # The language of kernels only looks like Python.
@@ -50,23 +50,19 @@ def _lower_digits(x):
 
 
 @triton.jit
-def _product(high, middle, low, x, terms: tl.constexpr):
-    """A gram matrix times x (samples, classes), both as sums of bfloat16 terms: of three, as exact as in float32.
+def _product(high, middle, low, x):
+    """A gram matrix times x (samples, classes), both as sums of three bfloat16 terms: as exact as in float32.
 
     Each term of x is made just before its products, so that only one of them takes shared memory at a time.
     """
     kind: tl.constexpr = high.dtype
     rest = _lower_digits(x)
-    if terms == 3:
-        total = tl.dot(high, _lower_digits(rest).to(kind), input_precision="ieee")
-        term = _upper_half(rest).to(kind)
-        total = tl.dot(middle, term, total, input_precision="ieee")
-        total = tl.dot(high, term, total, input_precision="ieee")
-        term = _upper_half(x).to(kind)
-        total = tl.dot(low, term, total, input_precision="ieee")
-    else:
-        total = tl.dot(high, _upper_half(rest).to(kind), input_precision="ieee")
-        term = _upper_half(x).to(kind)
+    total = tl.dot(high, _lower_digits(rest).to(kind), input_precision="ieee")
+    term = _upper_half(rest).to(kind)
+    total = tl.dot(middle, term, total, input_precision="ieee")
+    total = tl.dot(high, term, total, input_precision="ieee")
+    term = _upper_half(x).to(kind)
+    total = tl.dot(low, term, total, input_precision="ieee")
     total = tl.dot(middle, term, total, input_precision="ieee")
     return tl.dot(high, term, total, input_precision="ieee")
 
@@ -85,7 +81,7 @@ def _of_part(numbers, part, index: tl.constexpr):
 # One compilation serves every count and every place in memory that the padded shapes allow.
 @triton.jit(
     do_not_specialize=[
-        *("n", "first_count", "old_count", "new_count", "old_stride", "new_stride"),
+        *("n", "old_count", "new_count", "old_stride", "new_stride"),
         *("momentum", "tolerance", "patience", "max_steps"),
     ],
     do_not_specialize_on_alignment=[
@@ -102,11 +98,10 @@ def descend_one(
     delta_pointer, reference_pointer, steps_pointer, loss_pointer,
     label_pointer, weight_pointer, decay_pointer, rate_pointer, strength_pointer, is_norm_pointer,
     delta_delta_pointer, delta_reference_pointer, reference_reference_pointer,
-    n, first_count, old_count, new_count, old_stride, new_stride,
+    n, old_count, new_count, old_stride, new_stride,
     momentum, tolerance, patience, max_steps,
     samples: tl.constexpr, old_classes: tl.constexpr, new_classes: tl.constexpr, parts: tl.constexpr,
-    two_old: tl.constexpr, old_delta: tl.constexpr, split: tl.constexpr, new_held: tl.constexpr,
-    terms: tl.constexpr,
+    old_delta: tl.constexpr, split: tl.constexpr, new_held: tl.constexpr,
 ):  # fmt: skip
     """All steps of one problem."""
     problem = tl.program_id(0).to(tl.int64)
@@ -132,9 +127,8 @@ def descend_one(
     weight = tl.load(weight_pointer + problem * n + sample, mask=sample < n, other=0.0)
     decay = tl.load(decay_pointer + problem)
     rate = tl.load(rate_pointer + problem)
-    is_second = old_class >= first_count
 
-    # Numbers by part lie in vectors: the first old rows, the second, the new ones or their share inside, that outside.
+    # Numbers by part lie in vectors: the old rows, the new ones or their share inside, that outside.
     part = tl.arange(0, 4)
     is_part = part < parts
     at_part = problem * parts + part
@@ -143,8 +137,8 @@ def descend_one(
     delta_delta = tl.load(delta_delta_pointer + at_part, mask=is_part, other=0.0)
     delta_reference = tl.load(delta_reference_pointer + at_part, mask=is_part, other=0.0)
     reference_reference = tl.load(reference_reference_pointer + at_part, mask=is_part, other=0.0)
-    new_part: tl.constexpr = 2 if two_old else 1
-    held_part: tl.constexpr = new_part + 1 if split else new_part  # a basis leaves the share inside free
+    new_part: tl.constexpr = 1
+    held_part: tl.constexpr = 2 if split else 1  # a basis leaves the share inside free
     s = tl.full((4,), 1.0, tl.float32)
     u = tl.zeros((4,), tl.float32)
     s_speed = tl.zeros((4,), tl.float32)
@@ -175,10 +169,10 @@ def descend_one(
                 outside_reference += zero * new
 
         # The logits, and by part the products of the frame's share with the whole change.
-        product = _product(high, middle, low, new, terms)
+        product = _product(high, middle, low, new)
         if split:
-            of_difference = _product(outside_high, outside_middle, outside_low, new - outside, terms)
-            of_outside = _product(outside_high, outside_middle, outside_low, outside, terms)
+            of_difference = _product(outside_high, outside_middle, outside_low, new - outside)
+            of_outside = _product(outside_high, outside_middle, outside_low, outside)
             product -= of_difference
             scalar = _of_part(s, part, held_part) * outside_start
             new_logits = product + _of_part(s, part, new_part) * new_start
@@ -196,19 +190,12 @@ def descend_one(
         cross = tl.where(part == held_part, _total(share), 0.0)
         new_logits = tl.where(new_class[None, :] < new_count, new_logits + scalar, float("-inf"))
         u_old, s_old = _of_part(u, part, 0), _of_part(s, part, 0)
-        if two_old:
-            u_old = tl.where(is_second, _of_part(u, part, 1), u_old)[None, :]
-            s_old = tl.where(is_second, _of_part(s, part, 1), s_old)[None, :]
         scalar = u_old * old_reference
         if old_delta:
             scalar += s_old * old_start
-        product = _product(high, middle, low, old, terms)
+        product = _product(high, middle, low, old)
         share = old * (product + 2 * scalar)
-        if two_old:
-            cross = tl.where(part == 0, _total(tl.where(is_second[None, :], 0.0, share)), cross)
-            cross = tl.where(part == 1, _total(tl.where(is_second[None, :], share, 0.0)), cross)
-        else:
-            cross = tl.where(part == 0, _total(share), cross)
+        cross = tl.where(part == 0, _total(share), cross)
         old_logits = tl.where(old_class[None, :] < old_count, old_reference + scalar + product, float("-inf"))
 
         # The cross-entropy and its gradient by the logits. No loss is minus infinity: asking makes the compiler find
@@ -238,8 +225,6 @@ def descend_one(
         s -= rate * s_speed
         u -= rate * u_speed
         hold_old, hold_new = _of_part(hold, part, 0), _of_part(hold, part, new_part)
-        if two_old:
-            hold_old = tl.where(is_second, _of_part(hold, part, 1), hold_old)[None, :]
         old_speed = momentum * old_speed + old_gradient + hold_old * old
         old -= rate * old_speed
         new_speed = momentum * new_speed + new_gradient + hold_new * new
