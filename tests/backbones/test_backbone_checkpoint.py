@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from subspan.backbones import create_backbone
-from subspan.backbones.checkpoint import import_tian, read_shards, read_tensors, write_shards, write_tensors
+from subspan.backbones.checkpoint import import_tian, read_tensors, write_tensors
 
 
 def authors_state(blocks: tuple[int, ...], classes: int, *, bias: bool = False) -> dict[str, Tensor]:
@@ -100,22 +100,3 @@ def test_tensors_come_back_bit_for_bit(tmp_path: Path) -> None:
     (tmp_path / "broken.safetensors").write_bytes(b"\0" * 4)
     with pytest.raises(ValueError, match=r"broken.safetensors is no readable safetensors file"):
         read_tensors(tmp_path / "broken.safetensors")
-
-
-def test_shards_stay_under_their_limit_and_come_back(tmp_path: Path) -> None:
-    generator = torch.Generator().manual_seed(0)
-    state = {
-        "a": torch.randn(300, 7, generator=generator),
-        "b": torch.randn(20, generator=generator),
-        "n": torch.tensor(3),
-    }
-    paths = write_shards(tmp_path, "w", state, {"x": 1}, limit=1000)
-    assert len(paths) > 4
-    assert all(path.stat().st_size < 2000 for path in paths)
-    back, meta = read_shards(paths)
-    assert meta == {"x": 1}
-    assert back["n"].item() == 3
-    for name in ("a", "b"):
-        assert torch.equal(back[name], state[name].half().float())
-    with pytest.raises(ValueError, match="files, got 1"):
-        read_shards(paths[:1])

@@ -1,4 +1,4 @@
-"""Weights on disk: safetensors written in one piece or in shards, and an importer of the authors' checkpoint files."""
+"""Weights on disk: safetensors, and an importer of the authors' checkpoint files."""
 
 import hashlib
 import json
@@ -45,58 +45,6 @@ def module_digest(module: nn.Module) -> str:
         sha.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
         sha.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return sha.hexdigest()
-
-
-def write_shards(
-    folder: Path, stem: str, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], *, limit: int = 15 << 20
-) -> list[Path]:
-    """Write floating-point tensors in half precision as files of at most ``limit`` bytes; all carry the metadata.
-
-    Halving the precision of trained weights changes features by about one part in a thousand; a training run cannot be
-    resumed bit for bit from it. A tensor larger than a file is cut along its first axis.
-    """
-    pieces: list[tuple[str, Tensor]] = []
-    for name, tensor in tensors.items():
-        small = tensor.detach().cpu().contiguous()
-        small = small.half() if small.is_floating_point() else small
-        parts = -(-small.numel() * small.element_size() // limit)
-        if parts <= 1:
-            pieces.append((name, small))
-        else:
-            pieces += [(f"{name}#{i}", piece.clone()) for i, piece in enumerate(small.chunk(parts))]
-    shards: list[dict[str, Tensor]] = []
-    room = 0
-    for name, piece in sorted(pieces, key=lambda pair: -pair[1].numel()):
-        size = piece.numel() * piece.element_size()
-        if size > room:
-            shards.append({})
-            room = limit
-        shards[-1][name] = piece
-        room -= size
-    paths = []
-    folder.mkdir(parents=True, exist_ok=True)
-    for i, shard in enumerate(shards, start=1):
-        path = folder / f"{stem}-{i:02d}-of-{len(shards):02d}.safetensors"
-        write_tensors(path, shard, {**meta, "shards": len(shards)})
-        paths.append(path)
-    return paths
-
-
-def read_shards(paths: list[Path]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors, in single precision again, and metadata of :func:`write_shards`."""
-    gathered: dict[str, Tensor] = {}
-    meta: dict[str, Any] = {}
-    for path in paths:
-        tensors, meta = read_tensors(path)
-        gathered |= tensors
-    if not paths or meta.get("shards") != len(paths):
-        raise ValueError(f"these weights are {meta.get('shards')} files, got {len(paths)}")
-    whole: dict[str, Tensor] = {}
-    for name in sorted(gathered, key=lambda n: (n.split("#")[0], int(n.split("#")[1]) if "#" in n else 0)):
-        stem = name.split("#")[0]
-        tensor = gathered[name].float() if gathered[name].is_floating_point() else gathered[name]
-        whole[stem] = torch.cat([whole[stem], tensor]) if stem in whole else tensor
-    return whole, {k: v for k, v in meta.items() if k != "shards"}
 
 
 def import_tian(path: Path, backbone: str = "resnet18-tian") -> Network:

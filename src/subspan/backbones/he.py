@@ -5,7 +5,7 @@ stride 2 and a 3x3 max-pool of stride 2, which leave 3x3 maps of an 84-pixel ima
 pool) is the usual form for small images. Parameter names are torchvision's.
 """
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -44,7 +44,7 @@ class Block(nn.Module):
 class HeResNet(nn.Module):
     """Images (n, 3, h, w) to features (n, d), d = 512 at full width."""
 
-    def __init__(self, *, width: float, norm: str, se: bool, stem: str) -> None:
+    def __init__(self, *, width: float = 1.0, norm: Norm = "batch", se: bool = False, stem: Stem = "standard") -> None:
         super().__init__()
         if stem not in get_args(Stem):
             raise ValueError(f"stem must be one of {', '.join(get_args(Stem))}, got {stem!r}")
@@ -80,13 +80,6 @@ class HeResNet(nn.Module):
 
 
 @register_backbone("resnet18-he")
-def resnet18_he(
-    *,
-    generator: torch.Generator,
-    width: float = 1.0,
-    norm: Norm = "batch",
-    se: bool = False,
-    stem: Stem = "standard",
-) -> HeResNet:
+def resnet18_he(*, generator: torch.Generator, **options: Any) -> HeResNet:
     """ResNet-18 of He et al.; it has no dropout of its own."""
-    return materialise(lambda: HeResNet(width=width, norm=norm, se=se, stem=stem), generator, "relu")
+    return materialise(lambda: HeResNet(**options), generator, "relu")

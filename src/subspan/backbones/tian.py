@@ -8,7 +8,7 @@ counts training steps only, and pools may be blurred.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -89,14 +89,14 @@ class TianResNet(nn.Module):
     def __init__(
         self,
         blocks: tuple[int, int, int, int],
+        dropblock: Drop,
         *,
-        width: float,
-        norm: str,
-        se: bool,
-        dropblock: str,
-        drop_rate: float,
-        drop_ramp: int,
-        pool: str,
+        width: float = 1.0,
+        norm: Norm = "batch",
+        se: bool = False,
+        drop_rate: float = 0.1,
+        drop_ramp: int = 40_000,
+        pool: Pool = "max",
     ) -> None:
         super().__init__()
         if pool not in _POOLS:
@@ -139,59 +139,13 @@ class TianResNet(nn.Module):
         return x.mean((2, 3))
 
 
-def _build(
-    blocks: tuple[int, int, int, int],
-    generator: torch.Generator,
-    width: float,
-    norm: Norm,
-    se: bool,
-    dropblock: Drop,
-    drop_rate: float,
-    drop_ramp: int,
-    pool: Pool,
-) -> TianResNet:
-    def lay_out() -> TianResNet:
-        return TianResNet(
-            blocks,
-            width=width,
-            norm=norm,
-            se=se,
-            dropblock=dropblock,
-            drop_rate=drop_rate,
-            drop_ramp=drop_ramp,
-            pool=pool,
-        )
-
-    return materialise(lay_out, generator, "leaky_relu")
-
-
 @register_backbone("resnet12-tian")
-def resnet12_tian(
-    *,
-    generator: torch.Generator,
-    width: float = 1.0,
-    norm: Norm = "batch",
-    se: bool = False,
-    dropblock: Drop = "full",
-    drop_rate: float = 0.1,
-    drop_ramp: int = 40_000,
-    pool: Pool = "max",
-) -> TianResNet:
+def resnet12_tian(*, generator: torch.Generator, dropblock: Drop = "full", **options: Any) -> TianResNet:
     """ResNet-12: one block per stage. ``dropblock``: block size 5 (full), 1 (paper) or none."""
-    return _build((1, 1, 1, 1), generator, width, norm, se, dropblock, drop_rate, drop_ramp, pool)
+    return materialise(lambda: TianResNet((1, 1, 1, 1), dropblock, **options), generator, "leaky_relu")
 
 
 @register_backbone("resnet18-tian")
-def resnet18_tian(
-    *,
-    generator: torch.Generator,
-    width: float = 1.0,
-    norm: Norm = "batch",
-    se: bool = False,
-    dropblock: Drop = "paper",
-    drop_rate: float = 0.1,
-    drop_ramp: int = 40_000,
-    pool: Pool = "max",
-) -> TianResNet:
+def resnet18_tian(*, generator: torch.Generator, dropblock: Drop = "paper", **options: Any) -> TianResNet:
     """ResNet-18: 1-1-2-2 blocks. ``dropblock``: what the paper's runs left (paper), size 5 (full) or none."""
-    return _build((1, 1, 2, 2), generator, width, norm, se, dropblock, drop_rate, drop_ramp, pool)
+    return materialise(lambda: TianResNet((1, 1, 2, 2), dropblock, **options), generator, "leaky_relu")

@@ -20,7 +20,10 @@ from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, named
 from subspan.cli.reproduce_systems import (
     PARTS,
+    FeaturesOption,
+    MarkdownOption,
     PartsOption,
+    ReportOption,
     SystemsOption,
     SystemsPart,
     chosen_systems,
@@ -82,16 +85,9 @@ class Inventory:
 @experiments.command()
 @with_flags(placement=Placement)
 def multi_session(
-    report: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Write all tables, figures and an HTML page here.")
-    ] = None,
-    features: Annotated[
-        Path | None,
-        typer.Option(help="Folder of feature files; default benchmarks/features of the checkout one is in."),
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Write all tables as one markdown file.")
-    ] = None,
+    report: ReportOption = None,
+    features: FeaturesOption = None,
+    markdown: MarkdownOption = None,
     config: Annotated[str | None, typer.Option(help="Settings of methods, as `subspan sweep` writes them.")] = None,
     recipe: Annotated[str, typer.Option(help="Whose random splits to take: the first part of the name.")] = PAPER,
     systems: SystemsOption = None,

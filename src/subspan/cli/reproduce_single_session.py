@@ -18,7 +18,10 @@ from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import embeddings_of, named
 from subspan.cli.reproduce_systems import (
     PARTS,
+    FeaturesOption,
+    MarkdownOption,
     PartsOption,
+    ReportOption,
     SystemsOption,
     chosen_systems,
     episode_settings,
@@ -72,16 +75,9 @@ HALVES = (Half("mini", "ravi", 64, 20), Half("tiered", "tiered", 200, 160))
 @experiments.command()
 @with_flags(placement=Placement)
 def single_session(
-    report: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Write all tables, figures and an HTML page here.")
-    ] = None,
-    features: Annotated[
-        Path | None,
-        typer.Option(help="Folder of feature files; default benchmarks/features of the checkout one is in."),
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Write all tables as a section of this markdown file.")
-    ] = None,
+    report: ReportOption = None,
+    features: FeaturesOption = None,
+    markdown: MarkdownOption = None,
     config: Annotated[
         str | None, typer.Option(help="Settings of methods instead of the packaged ones; for one data set only.")
     ] = None,

@@ -39,6 +39,14 @@ EVERY = "all"
 PARTS = "systems"  # folder of trained parts and stored results, beside the one of feature files
 BESIDE = ("subspace", "prototype", "calibrated")  # methods that stand in the tables of systems
 
+# Of both experiments.
+ReportOption = Annotated[
+    Path | None, typer.Option(file_okay=False, help="Write all tables, figures and an HTML page here.")
+]
+FeaturesOption = Annotated[
+    Path | None, typer.Option(help="Folder of feature files; default benchmarks/features of the checkout one is in.")
+]
+MarkdownOption = Annotated[Path | None, typer.Option(dir_okay=False, help="Write all tables into this markdown file.")]
 SystemsOption = Annotated[
     str | None, typer.Option(help=f"Also published systems, side by side: {EVERY}, or names with commas.")
 ]

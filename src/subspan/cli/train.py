@@ -29,7 +29,7 @@ from subspan.train.extract import Extractor, Viewing
 from subspan.train.job import Job
 from subspan.train.pack import Storage, feature_set
 from subspan.train.recipe import RECIPES, Recipe, find_recipe, overridden, varied_values
-from subspan.train.run import RunSettings, export_shards, load_run, results_of
+from subspan.train.run import RunSettings, load_run, results_of
 from subspan.train.trainer import Outcome, Runtime, train
 
 DataOption = Annotated[Path, typer.Option("--data", help="images: zips or folders of classes, or another known format")]
@@ -79,9 +79,6 @@ def train_command(
     resume: Annotated[bool, typer.Option("--resume", help="go on from the folder's checkpoint")] = False,
     lists: ListsOption = None,
     validation: Annotated[int, typer.Option("--validation", help="images per base class to hold out, if not 0")] = 0,
-    export: Annotated[
-        Path | None, typer.Option("--export-shards", help="also write fp16 weights into a folder")
-    ] = None,
     pack: Annotated[Path | None, typer.Option("--pack", help="also write int8 feature files into a folder")] = None,
     *,
     recipe: Values,
@@ -140,8 +137,6 @@ def train_command(
     for outcome, made in zip(outcomes, splits, strict=True):
         folder = outcome.job.folder
         _tell(outcome, chosen)
-        if export is not None:
-            export_shards(folder, export, folder.name)
         if pack is not None:
             done, device = _Run(folder, *load_run(folder), images, made), str(outcome.device)
             _pack(done, device, Viewing(), Contents(), pack / f"{folder.name}.safetensors", Storage())

@@ -30,7 +30,7 @@ class HeadInputs(nn.Module):
 
 @register_source("subspan:RUN")
 def own_run(place: str) -> TorchBackbone:
-    """The trained network of a run folder, a weights file or a folder of shards."""
+    """The trained network of a run folder or a weights file."""
     try:
         network, settings = load_run(Path(place))
     except (OSError, ValueError, KeyError) as error:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from subspan.backbones import Network
-from subspan.backbones.checkpoint import read_shards, read_tensors, write_shards, write_tensors
+from subspan.backbones.checkpoint import read_tensors, write_tensors
 from subspan.data import Split
 from subspan.files import replacing
 from subspan.train.recipe import Recipe, build_network
@@ -136,12 +136,6 @@ def _write(path: Path, tensors: dict[str, torch.Tensor], meta: dict[str, Any]) -
     write_tensors(path, tensors, meta)
 
 
-def export_shards(folder: Path, out: Path, stem: str) -> list[Path]:
-    """Write the trained weights of a run in half precision as files under 16 MiB, for narrow channels."""
-    tensors, meta = read_tensors(folder / WEIGHTS)
-    return write_shards(out, stem, tensors, meta)
-
-
 def results_of(path: Path) -> dict[str, Any]:
     """What a finished run measured (validation and test accuracy, seconds); nothing where that is not recorded."""
     file = path / SETTINGS
@@ -149,17 +143,11 @@ def results_of(path: Path) -> dict[str, Any]:
 
 
 def load_run(path: Path) -> tuple[Network, RunSettings]:
-    """The trained network of a run folder, a weights file or a folder of shards; on the CPU, in evaluation mode."""
-    whole = path / WEIGHTS if path.is_dir() else path
-    if whole.exists():
-        tensors, meta = read_tensors(whole)
-    else:
-        shards = sorted(path.glob("*-of-*.safetensors")) if path.is_dir() else []
-        if not shards:
-            raise FileNotFoundError(
-                f"no trained weights at {path}: neither {WEIGHTS} nor shards (NAME-01-of-04.safetensors)"
-            )
-        tensors, meta = read_shards(shards)
+    """The trained network of a run folder or a weights file; on the CPU, in evaluation mode."""
+    file = path / WEIGHTS if path.is_dir() else path
+    if not file.exists():
+        raise FileNotFoundError(f"no trained weights at {path}: there is no {file.name}")
+    tensors, meta = read_tensors(file)
     if "settings" not in meta:
         raise ValueError(f"{path} is no trained run but a file of another kind: name the folder of a run")
     settings = RunSettings.from_dict(meta["settings"])
