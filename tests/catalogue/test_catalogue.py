@@ -429,3 +429,33 @@ def test_damage_to_an_old_version_does_not_stop_new_sessions(colours: Catalogue,
     with pytest.raises(store.StoreError, match=r"version\.json' is damaged"):
         again.undo()
     assert names(Catalogue.open(colours.path)) == [*sorted(made.BASE), "pink"]
+
+
+def test_a_store_replaced_by_a_catalogue_with_another_network_is_left_alone(colours: Catalogue, tmp_path: Path):
+    network = made.network()
+    network[0].weight.data.neg_()  # pyright: ignore[reportIndexIssue]
+    photographs = {name: made.photographs(name, 10) for name in made.BASE}
+    other, _ = Catalogue.create(
+        tmp_path / "other.subspan",
+        photographs,
+        CatalogueOptions(),
+        backbone=TorchBackbone("other", network, made.PREPROCESSING),
+    )
+    last = other.teach("pink", made.photographs("pink", 5)).version
+    colours.path.rename(tmp_path / "aside")
+    other.path.rename(colours.path)
+    for change in (colours.refresh, colours.undo, lambda: colours.remove("red")):
+        with pytest.raises(CatalogueError, match="was replaced by a catalogue with another network"):
+            change()
+    assert store.read(colours.path).current == last
+    assert names(colours) == sorted(made.BASE)
+
+
+def test_undo_of_another_version_than_the_expected_one_changes_nothing(colours: Catalogue):
+    first = colours.version
+    last = colours.teach("pink", made.photographs("pink", 5)).version
+    with pytest.raises(store.StoreChangedError, match=f"must be {first}; it is {last}"):
+        colours.undo(expected=first)
+    assert store.read(colours.path).current == last
+    assert colours.undo(expected=last).classes == ("pink",)
+    assert store.read(colours.path).current == first

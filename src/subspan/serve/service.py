@@ -20,7 +20,7 @@ from subspan.serve.errors import RefusedError
 from subspan.serve.metrics import Metrics
 from subspan.serve.settings import ServeSettings
 from subspan.serve.uploads import Decoder
-from subspan.store import StoreBusyError, StoreError
+from subspan.store import StoreBusyError, StoreChangedError, StoreError
 
 log = logging.getLogger("subspan.serve")
 Result = TypeVar("Result")
@@ -97,11 +97,11 @@ class Service:
         """Take back the last session, if it is still the one that the client saw; gives the session undone."""
 
         def work() -> SessionEntry:
-            self.catalogue.refresh()
-            if expected is not None and expected != self.catalogue.version:
-                raise RefusedError(409, "the last session is another one by now; look at the history again")
             try:
-                return self.catalogue.undo()
+                return self.catalogue.undo(expected)
+            except StoreChangedError as error:
+                self.catalogue.refresh()  # whoever looks at the history again sees why
+                raise RefusedError(409, "the last session is another one by now; look at the history again") from error
             except StoreError:
                 raise
             except ValueError as error:
