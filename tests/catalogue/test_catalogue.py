@@ -419,6 +419,30 @@ def test_undo_where_the_last_version_is_damaged(colours: Catalogue, backbone):
     assert names(again)[-1] == "pink"
 
 
+FOREIGN = {
+    "no mapping": "catalogue",
+    "a format in words": {"catalogue": "one"},
+    "a backbone that is a number": {"backbone": 7},
+    "descriptions that are a number": {"descriptions": 7},
+    "an option of another type": {"options": {"keep": "ten"}},
+    "judgements without names": {"judgements": [[]]},
+}
+
+
+@pytest.mark.parametrize("extra", FOREIGN.values(), ids=FOREIGN.keys())
+def test_a_version_with_foreign_metadata_is_refused_and_can_be_undone(colours: Catalogue, extra):
+    first = colours.version
+    good = store.load_version(colours.path, colours.teach("pink", made.photographs("pink", 5)).version)
+    extra = {**good.meta["extra"], **extra} if isinstance(extra, dict) else extra
+    foreign = store.make_version(good.arrays, {**good.meta, "extra": extra})
+    store.write(colours.path, [first, foreign], foreign.id)
+    with pytest.raises(store.StoreError, match="missing or foreign"):
+        colours.refresh()
+    assert colours.version == good.id
+    assert undo_last(colours.path).kind == "damaged"
+    assert store.read(colours.path).current == first
+
+
 def test_damage_to_an_old_version_does_not_stop_new_sessions(colours: Catalogue, backbone):
     first = colours.version
     colours.teach("pink", made.photographs("pink", 5))

@@ -175,8 +175,9 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
 
     @app.get("/healthz", **to_read)
     async def health() -> HealthAnswer:
-        """That the service answers, and from which version."""
-        return HealthAnswer("ok", catalogue.version, len(catalogue.classes()), service.store_error)
+        """That the service answers, from which version, and whether it still sees what others write."""
+        status = "ok" if service.store_error is None else "stale"
+        return HealthAnswer(status, catalogue.version, len(catalogue.classes()), service.store_error)
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}, **to_read)
     async def metrics() -> Response:

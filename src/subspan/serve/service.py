@@ -136,11 +136,17 @@ class Service:
             try:
                 await asyncio.to_thread(self.catalogue.refresh)
                 self.store_error = None
-            except (ValueError, OSError) as error:  # answers go on from the version in memory
+            except Exception as error:  # whatever it is: answers go on from memory, and the next look may succeed
                 self.metrics.store_errors.inc()
-                if self.store_error is None:
-                    log.error("the store cannot be read, answers go on from memory: %s", error)
-                self.store_error = str(error)
+                foreseen = isinstance(error, ValueError | OSError)
+                sentence = str(error) if foreseen else f"the look at the store failed: {error!r}"
+                if sentence != self.store_error:
+                    log.error(
+                        "the store cannot be read, answers go on from memory: %s",
+                        sentence,
+                        exc_info=None if foreseen else error,
+                    )
+                self.store_error = sentence
 
 
 def clean_name(name: str) -> str:
