@@ -1,4 +1,4 @@
-"""The routes of the service. `create_app` is all that one needs: ``uvicorn.run(create_app("birds.subspan"))``."""
+"""The routes of the service: ``uvicorn.run(create_app("birds.subspan"))``. `connections` limits what is under them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
