@@ -419,6 +419,30 @@ def test_undo_where_the_last_version_is_damaged(colours: Catalogue, backbone):
     assert names(again)[-1] == "pink"
 
 
+FOREIGN = {
+    "no mapping": "catalogue",
+    "a format in words": {"catalogue": "one"},
+    "a backbone that is a number": {"backbone": 7},
+    "descriptions that are a number": {"descriptions": 7},
+    "an option of another type": {"options": {"keep": "ten"}},
+    "judgements without names": {"judgements": [[]]},
+}
+
+
+@pytest.mark.parametrize("extra", FOREIGN.values(), ids=FOREIGN.keys())
+def test_a_version_with_foreign_metadata_is_refused_and_can_be_undone(colours: Catalogue, extra):
+    first = colours.version
+    good = store.load_version(colours.path, colours.teach("pink", made.photographs("pink", 5)).version)
+    extra = {**good.meta["extra"], **extra} if isinstance(extra, dict) else extra
+    foreign = store.make_version(good.arrays, {**good.meta, "extra": extra})
+    store.write(colours.path, [first, foreign], foreign.id)
+    with pytest.raises(store.StoreError, match="missing or foreign"):
+        colours.refresh()
+    assert colours.version == good.id
+    assert undo_last(colours.path).kind == "damaged"
+    assert store.read(colours.path).current == first
+
+
 def test_damage_to_an_old_version_does_not_stop_new_sessions(colours: Catalogue, backbone):
     first = colours.version
     colours.teach("pink", made.photographs("pink", 5))
@@ -429,3 +453,33 @@ def test_damage_to_an_old_version_does_not_stop_new_sessions(colours: Catalogue,
     with pytest.raises(store.StoreError, match=r"version\.json' is damaged"):
         again.undo()
     assert names(Catalogue.open(colours.path)) == [*sorted(made.BASE), "pink"]
+
+
+def test_a_store_replaced_by_a_catalogue_with_another_network_is_left_alone(colours: Catalogue, tmp_path: Path):
+    network = made.network()
+    network[0].weight.data.neg_()  # pyright: ignore[reportIndexIssue]
+    photographs = {name: made.photographs(name, 10) for name in made.BASE}
+    other, _ = Catalogue.create(
+        tmp_path / "other.subspan",
+        photographs,
+        CatalogueOptions(),
+        backbone=TorchBackbone("other", network, made.PREPROCESSING),
+    )
+    last = other.teach("pink", made.photographs("pink", 5)).version
+    colours.path.rename(tmp_path / "aside")
+    other.path.rename(colours.path)
+    for change in (colours.refresh, colours.undo, lambda: colours.remove("red")):
+        with pytest.raises(CatalogueError, match="was replaced by a catalogue with another network"):
+            change()
+    assert store.read(colours.path).current == last
+    assert names(colours) == sorted(made.BASE)
+
+
+def test_undo_of_another_version_than_the_expected_one_changes_nothing(colours: Catalogue):
+    first = colours.version
+    last = colours.teach("pink", made.photographs("pink", 5)).version
+    with pytest.raises(store.StoreChangedError, match=f"must be {first}; it is {last}"):
+        colours.undo(expected=first)
+    assert store.read(colours.path).current == last
+    assert colours.undo(expected=last).classes == ("pink",)
+    assert store.read(colours.path).current == first

@@ -8,7 +8,7 @@ from uploading import BASE, WRITE, pictures, teach, uploads
 
 import made_photographs as made
 from subspan.catalogue import Catalogue
-from subspan.store import StoreError
+from subspan.store import StoreError, load_version, make_version, write
 from waiting import wait_until
 
 
@@ -185,6 +185,50 @@ def test_what_another_process_teaches_is_taken_up(serve, colours: Catalogue, bac
     assert "subspan_store_errors_total 0.0" not in client.get("/metrics").text
     (colours.path / "gone").rename(colours.path / "store.json")
     wait_until(lambda: client.get("/healthz").json()["store_error"] is None)
+
+
+@pytest.mark.parametrize("fault", [TypeError, KeyError, AttributeError, MemoryError, RecursionError, AssertionError])
+def test_after_any_fault_the_store_is_looked_at_again(serve, colours: Catalogue, backbone, monkeypatch, caplog, fault):
+    """Every fault stands in /healthz and once in the log; when it is over, what others taught is taken up."""
+    refresh, faults = colours.refresh, iter([fault("first fault"), fault("first fault"), fault("second fault")])
+
+    def broken() -> bool:
+        error = next(faults, None) if go_on.is_set() else fault("first fault")
+        if error is not None:
+            raise error
+        return refresh()
+
+    go_on = threading.Event()
+    monkeypatch.setattr(colours, "refresh", broken)
+    client = serve(refresh_seconds=0.02)
+    wait_until(lambda: client.get("/healthz").json()["store_error"])
+    health = client.get("/healthz").json()
+    assert (health["status"], health["version"]) == ("stale", colours.version)
+    assert "first fault" in health["store_error"]
+    assert client.post("/predict", files=pictures("red", 1)).status_code == 200
+    Catalogue.open(colours.path, backbone).teach("pink", made.photographs("pink", 5))
+    go_on.set()
+    wait_until(lambda: "pink" in names(client))
+    health = client.get("/healthz").json()
+    assert (health["status"], health["store_error"]) == ("ok", None)
+    logged = [record.getMessage() for record in caplog.records if record.name == "subspan.serve"]
+    assert [sum(fault in line for line in logged) for fault in ("first fault", "second fault")] == [1, 1]
+
+
+def test_a_version_with_foreign_metadata_is_not_taken_up_and_what_follows_is(serve, colours: Catalogue, backbone):
+    """Seen in use: the store pointed for a moment to a version whose metadata no reader can work with."""
+    client = serve(refresh_seconds=0.02)
+    first = colours.version
+    good = load_version(colours.path, teach(client, "grey", colour="grey").json()["version"])
+    foreign = make_version(good.arrays, {**good.meta, "extra": {**good.meta["extra"], "catalogue": "one"}})
+    write(colours.path, [first, foreign], foreign.id)
+    wait_until(lambda: client.get("/healthz").json()["status"] == "stale")
+    assert client.get("/healthz").json()["version"] == good.id
+    undone = client.post("/undo", json={"version": foreign.id}, headers=WRITE)
+    assert (undone.status_code, undone.json()["kind"]) == (200, "damaged")
+    wait_until(lambda: client.get("/healthz").json()["status"] == "ok")
+    Catalogue.open(colours.path, backbone).teach("pink", made.photographs("pink", 5))
+    wait_until(lambda: "pink" in names(client))
 
 
 def test_replicas_of_one_store_answer_alike_and_lose_no_class(serve, colours: Catalogue, backbone):

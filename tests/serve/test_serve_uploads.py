@@ -54,7 +54,7 @@ def test_what_a_file_calls_itself_does_not_matter(client):
         ({"max_image_bytes": 500}, lambda: pictures("red", 1), 413, "image number 1 has more than 500 bytes"),
         ({"max_body_bytes": 3000}, lambda: pictures("red", 9), 413, "a request has at most 3000 bytes"),
         ({"max_pixels": 500}, lambda: pictures("red", 1), 413, "image number 1 has more than 500 pixels"),
-        ({}, list, 422, "images: field required"),
+        ({}, lambda: [("description", (None, "no file"))], 422, "images: field required"),
     ],
 )
 @pytest.mark.parametrize("route", ["/predict", "/classes"])

@@ -55,8 +55,8 @@ class Catalogue:
     - ``Catalogue.open(path)``; ``Catalogue.create(path, photographs)``; ``Catalogue.create_from_weights(...)``
     - ``predict(images, top=5, reject=False) -> list[Prediction]``
     - ``teach(name, images, description=None) -> TeachReport``; ``teach_all({name: images}) -> list[TeachReport]``
-    - ``rename(old, new)``, ``remove(name)``, ``undo()``, ``prune()``: each gives what is now the last `SessionEntry`
-      or the ids removed
+    - ``rename(old, new)``, ``remove(name)``, ``undo(expected=None)``, ``prune()``: each gives what is now the last
+      `SessionEntry` or the ids removed
     - ``classes() -> list[ClassEntry]``; ``sessions() -> list[SessionEntry]``; ``weight_map() -> WeightMap``
     - ``evaluate({name: images}) -> Evaluation``; ``export(file, images)``; ``version``; ``path``; ``refresh() -> bool``
 
@@ -375,10 +375,15 @@ class Catalogue:
         """Forget a class and its kept examples; earlier versions still hold them until they are pruned."""
         return self._write(lambda start: [removed(start, name)])[-1].entries()[-1]
 
-    def undo(self) -> SessionEntry:
-        """Take the last session back: the pointer moves to the version before it. Gives the session undone."""
+    def undo(self, expected: str | None = None) -> SessionEntry:
+        """Take the last session back: the pointer moves to the version before it. Gives the session undone.
+
+        Parameters
+        ----------
+        expected : the version that the caller takes for the current one; `StoreChangedError` where it is another.
+        """
         with self._writing:
-            return undo_last(self.path, self)
+            return undo_last(self.path, self, expected)
 
     def prune(self, keep: int | None = None) -> list[str]:
         """Remove versions from the disk: those of undone sessions, and with ``keep`` all but the last so many.
@@ -401,10 +406,13 @@ class Catalogue:
         if pointer.current == self.version and not force:
             return None
         snapshot = _read(self.path)
-        if snapshot.backbone["digest"] != self._snapshot.backbone["digest"]:
-            raise CatalogueError(f"'{self.path}' was replaced by a catalogue with another network; open it anew")
+        self._check_same_network(snapshot)
         self._snapshot = snapshot
         return snapshot
+
+    def _check_same_network(self, snapshot: Snapshot) -> None:
+        if snapshot.backbone["digest"] != self._snapshot.backbone["digest"]:
+            raise CatalogueError(f"'{self.path}' was replaced by a catalogue with another network; open it anew")
 
     def _write(self, change: Callable[[Snapshot], list[Snapshot]]) -> list[Snapshot]:
         """Make snapshots from the latest state and write them; redone where another process was faster."""
@@ -431,14 +439,19 @@ class Catalogue:
                 return made
 
 
-def undo_last(path: str | Path, catalogue: Catalogue | None = None) -> SessionEntry:
+def undo_last(path: str | Path, catalogue: Catalogue | None = None, expected: str | None = None) -> SessionEntry:
     """Take the last session of the store back, even where its version is damaged; gives the session undone."""
     place = Path(path)
     pointer = store.read(place)
+    # What passes here may be outdated a moment later: the store compares again, under its lock.
+    if expected not in (None, pointer.current):
+        raise store.StoreChangedError(f"the current version of '{place}' must be {expected}; it is {pointer.current}")
     chain = pointer.chain[: pointer.chain.index(pointer.current) + 1]
     if len(chain) == 1:
         raise CatalogueError("there is nothing to undo: only one version is left")
     before = Snapshot.from_version(store.load_version(place, chain[-2]), place, chain[:-1])
+    if catalogue is not None:
+        catalogue._check_same_network(before)
     try:
         undone = Snapshot.from_version(store.load_version(place, chain[-1]), place, chain).entries()[-1]
     except store.StoreError as error:

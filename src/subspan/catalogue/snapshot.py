@@ -134,27 +134,31 @@ class Snapshot:
 
     @classmethod
     def from_version(cls, version: store.Version, path: Path, chain: tuple[str, ...]) -> "Snapshot":
-        extras = extras_of(version)
-        if extras is None or "catalogue" not in extras[1]:
-            raise store.StoreError(
-                f"'{path}' holds a classifier of features, no catalogue of photographs; `subspan init` makes one"
-            )
-        arrays, meta = extras
-        if meta["catalogue"] > FORMAT:
-            raise store.StoreError(f"'{path}' is a catalogue of format {meta['catalogue']}, newer than this Subspan")
-        classifier = IncrementalClassifier.from_version(version, path, chain)
         try:
+            extras = extras_of(version)
+            if extras is None or "catalogue" not in extras[1]:
+                raise store.StoreError(
+                    f"'{path}' holds a classifier of features, no catalogue of photographs; `subspan init` makes one"
+                )
+            arrays, meta = extras
+            if meta["catalogue"] > FORMAT:
+                raise store.StoreError(
+                    f"'{path}' is a catalogue of format {meta['catalogue']}, newer than this Subspan"
+                )
+            classifier = IncrementalClassifier.from_version(version, path, chain)
             return cls(
                 classifier=classifier,
                 options=CatalogueOptions(**meta["options"]),
-                backbone=meta["backbone"],
+                backbone=dict(meta["backbone"]),
                 check=CheckSet.from_arrays(arrays, classifier.classes_.tolist()),
-                descriptions=meta["descriptions"],
+                descriptions=dict(meta["descriptions"]),
                 judgements=tuple(map(Judgement.from_dict, meta["judgements"])),
                 chain=chain,
             )
-        except (KeyError, TypeError, IndexError) as error:
-            raise store.StoreError(f"'{path}' is a catalogue with parts missing: {error!r}") from error
+        except store.StoreError:
+            raise
+        except Exception as error:  # what was written elsewhere may break in any way
+            raise store.StoreError(f"'{path}' is a catalogue with parts missing or foreign: {error!r}") from error
 
 
 def judge(before: Snapshot, after: Snapshot, new: Sequence[str], warn_drop: float) -> Judgement:

@@ -1,6 +1,5 @@
 """``subspan serve``: a catalogue as a service with a page."""
 
-import socket
 import warnings
 
 import torch
@@ -34,6 +33,7 @@ def serve(catalogue: CataloguePath, backbone: Network = None, *, settings: Value
         import uvicorn
 
         from subspan.serve.app import create_app
+        from subspan.serve.connections import Listener, uvicorn_config
     except ImportError as error:
         raise ValueError(f"serve needs {error.name}; install it with: pip install 'subspan[serve]'") from error
     token, source = find_token(chosen)
@@ -42,7 +42,7 @@ def serve(catalogue: CataloguePath, backbone: Network = None, *, settings: Value
     warnings.simplefilter("ignore", DecompressionBombWarning)  # the service has a limit of its own, and says so itself
     opened = Catalogue.open(catalogue, backbone)
     app = create_app(opened, chosen, token)
-    with _listen(chosen.host, chosen.port) as listener:
+    with Listener(chosen) as listener:
         host, port = listener.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
         typer.echo(f"{catalogue}: {len(opened.classes())} classes, network {opened.backbone.name}.")
@@ -53,21 +53,6 @@ def serve(catalogue: CataloguePath, backbone: Network = None, *, settings: Value
             typer.echo(
                 "Other machines can reach it, unencrypted: put a proxy with TLS in front where they are not yours."
             )
-        config = uvicorn.Config(
-            app,
-            log_level="info" if chosen.access_log else "warning",
-            access_log=chosen.access_log,
-            proxy_headers=chosen.behind_proxy,
-            server_header=False,
-            ws="none",
-            timeout_graceful_shutdown=30,
-        )
-        uvicorn.Server(config).run([listener])
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=256)
-    except OSError as error:
-        raise OSError(f"cannot listen on {host}, port {port}: {error.strerror}") from error
+        if listener.most < chosen.max_connections:
+            typer.echo(f"At most {listener.most} connections, by the limit on open files of this process.")
+        uvicorn.Server(uvicorn_config(app, chosen)).run([listener])

@@ -1,6 +1,7 @@
 """What the service answers, beside the records of the catalogue."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from subspan.catalogue import Candidate, ClassEntry, SessionEntry
 from subspan.serve.service import Stage
@@ -56,7 +57,7 @@ class ProgressAnswer:
 
 @dataclass(frozen=True)
 class HealthAnswer:
-    status: str
+    status: Literal["ok", "stale"]  # stale: the store cannot be read now
     version: str  # of the catalogue
     classes: int
     store_error: str | None  # why the store cannot be read now; answers go on from memory

@@ -1,4 +1,4 @@
-"""The routes of the service. `create_app` is all that one needs: ``uvicorn.run(create_app("birds.subspan"))``."""
+"""The routes of the service: ``uvicorn.run(create_app("birds.subspan"))``. `connections` limits what is under them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +10,8 @@ from fastapi import Body, FastAPI, File, Form, Request, Response, Security, Uplo
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from fastapi.security import HTTPBearer
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 from starlette.exceptions import HTTPException
 
 from subspan import __version__
@@ -25,6 +27,7 @@ from subspan.serve.answers import (
     ProgressAnswer,
     SessionsAnswer,
 )
+from subspan.serve.bodies import OneBodyRoute, StrictBody, UndoBody
 from subspan.serve.errors import ErrorAnswer, RefusedError, error_response
 from subspan.serve.guard import Guard
 from subspan.serve.metrics import CONTENT_TYPE_LATEST
@@ -44,7 +47,7 @@ REFUSALS = {
     408: "The request took too long to arrive.",
     409: "Busy, or not possible in this state.",
     413: "More bytes, images or pixels than allowed.",
-    415: "Not an image of a known format.",
+    415: "Not an image of a known format, or not the kind of body that belongs here.",
     421: "Addressed to a name that is not this machine's.",
     422: "A value breaks a rule.",
     429: "Too many requests.",
@@ -86,6 +89,7 @@ def create_app(
         lifespan=lifespan,
         responses={status: {"model": ErrorAnswer, "description": text} for status, text in REFUSALS.items()},
     )
+    app.router.route_class = OneBodyRoute
     app.add_middleware(Guard, settings=settings, access=access, metrics=service.metrics)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
@@ -98,11 +102,16 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
     catalogue, limits = service.catalogue, service.settings
     to_write: Any = {"dependencies": [TOKEN]}
     to_read: Any = to_write if access.everything else {}
-    images = File(
+    several = File(
         description=f"1 to {limits.max_images} images: JPEG, PNG, WebP, GIF or BMP, each at most "
         f"{limits.max_image_bytes} bytes and {limits.max_pixels} pixels.",
         json_schema_extra={"minItems": 1, "maxItems": limits.max_images},
     )
+
+    class TeachBody(StrictBody):
+        name: str = Field(min_length=1, max_length=200, description="What all the images show.")
+        images: Annotated[list[UploadFile], several]
+        description: str | None = Field(None, max_length=2000, description="A sentence about the class.")
 
     def counted(uploads: list[UploadFile]) -> list[Any]:
         if len(uploads) > limits.max_images:
@@ -111,7 +120,7 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
 
     @app.post("/predict", **to_read)
     async def predict(
-        images: Annotated[list[UploadFile], images],
+        images: Annotated[list[UploadFile], several],
         top: Annotated[int, Form(ge=1, le=1000, description="Classes to name for each image.")] = 5,
         reject: Annotated[bool, Form(description='Allow the answer "none of these".')] = False,
         reject_share: Annotated[
@@ -123,13 +132,9 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
         return PredictAnswer(version, tuple(ImageAnswer(answer.name, answer.candidates) for answer in answers))
 
     @app.post("/classes", status_code=201, **to_write)
-    async def teach(
-        name: Annotated[str, Form(min_length=1, max_length=200, description="What all the images show.")],
-        images: Annotated[list[UploadFile], images],
-        description: Annotated[str | None, Form(max_length=2000, description="A sentence about the class.")] = None,
-    ) -> TeachReport:
+    async def teach(form: Annotated[TeachBody, Form(media_type="multipart/form-data")]) -> TeachReport:
         """Teach a new class, or show more of one that is known. Answers when it is learned and on the disk."""
-        return await service.teach(name, counted(images), description)
+        return await service.teach(form.name, counted(form.images), form.description)
 
     @app.get("/classes", **to_read)
     async def classes() -> ClassesAnswer:
@@ -159,13 +164,9 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
         return ProgressAnswer(service.stage, max(0, service.writers - 1))
 
     @app.post("/undo", **to_write)
-    async def undo(
-        version: Annotated[
-            str | None, Body(embed=True, description="The current version as the client knows it; another one: 409.")
-        ] = None,
-    ) -> SessionEntry:
-        """Take the last session back."""
-        return await service.undo(version)
+    async def undo(body: Annotated[UndoBody | SkipJsonSchema[None], Body()] = None) -> SessionEntry:
+        """Take the last session back; without a body, whichever it is."""
+        return await service.undo(None if body is None else body.version)
 
     @app.get("/map", **to_read)
     def weight_map() -> WeightMap:  # in a thread: a thousand rows take a while
@@ -174,8 +175,9 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
 
     @app.get("/healthz", **to_read)
     async def health() -> HealthAnswer:
-        """That the service answers, and from which version."""
-        return HealthAnswer("ok", catalogue.version, len(catalogue.classes()), service.store_error)
+        """That the service answers, from which version, and whether it still sees what others write."""
+        status = "ok" if service.store_error is None else "stale"
+        return HealthAnswer(status, catalogue.version, len(catalogue.classes()), service.store_error)
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}, **to_read)
     async def metrics() -> Response:

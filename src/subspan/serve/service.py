@@ -20,7 +20,7 @@ from subspan.serve.errors import RefusedError
 from subspan.serve.metrics import Metrics
 from subspan.serve.settings import ServeSettings
 from subspan.serve.uploads import Decoder
-from subspan.store import StoreBusyError, StoreError
+from subspan.store import StoreBusyError, StoreChangedError, StoreError
 
 log = logging.getLogger("subspan.serve")
 Result = TypeVar("Result")
@@ -97,11 +97,11 @@ class Service:
         """Take back the last session, if it is still the one that the client saw; gives the session undone."""
 
         def work() -> SessionEntry:
-            self.catalogue.refresh()
-            if expected is not None and expected != self.catalogue.version:
-                raise RefusedError(409, "the last session is another one by now; look at the history again")
             try:
-                return self.catalogue.undo()
+                return self.catalogue.undo(expected)
+            except StoreChangedError as error:
+                self.catalogue.refresh()  # whoever looks at the history again sees why
+                raise RefusedError(409, "the last session is another one by now; look at the history again") from error
             except StoreError:
                 raise
             except ValueError as error:
@@ -136,11 +136,17 @@ class Service:
             try:
                 await asyncio.to_thread(self.catalogue.refresh)
                 self.store_error = None
-            except (ValueError, OSError) as error:  # answers go on from the version in memory
+            except Exception as error:  # whatever it is: answers go on from memory, and the next look may succeed
                 self.metrics.store_errors.inc()
-                if self.store_error is None:
-                    log.error("the store cannot be read, answers go on from memory: %s", error)
-                self.store_error = str(error)
+                foreseen = isinstance(error, ValueError | OSError)
+                sentence = str(error) if foreseen else f"the look at the store failed: {error!r}"
+                if sentence != self.store_error:
+                    log.error(
+                        "the store cannot be read, answers go on from memory: %s",
+                        sentence,
+                        exc_info=None if foreseen else error,
+                    )
+                self.store_error = sentence
 
 
 def clean_name(name: str) -> str:

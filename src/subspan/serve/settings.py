@@ -23,19 +23,25 @@ class ServeSettings:
     max_image_bytes: int = option(20_000_000, "bytes of one image")
     max_body_bytes: int = option(64_000_000, "bytes of one request")
     max_pixels: int = option(50_000_000, "pixels of one image, by its header")
+    max_connections: int = option(
+        256, "connections at once; past it, whoever keeps the service waiting longest must go"
+    )
     max_requests: int = option(64, "requests at once; more are told to come back")
     max_waiting: int = option(8, "teachers who wait for their turn; more are told that the service is busy")
     rate: float = option(20.0, "requests a second of one client in the long run")
     burst: int = option(40, "requests of one client at once before the rate counts")
-    upload_seconds: float = option(60.0, "time that a client has to send its request")
+    head_seconds: float = option(10.0, "time that a client has to send the first lines of its request")
+    upload_seconds: float = option(60.0, "time that a client has to send its request, and to read on in the answer")
     refresh_seconds: float = option(1.0, "how often to look for what other processes taught")
     access_log: bool = option(False, "print a line for every request")
 
     def __post_init__(self) -> None:
         if not 0 <= self.port < 2**16:
             raise ValueError(f"port must lie between 0 and 65535; got {self.port}")
-        limits = "max_images max_image_bytes max_body_bytes max_pixels max_requests max_waiting rate burst"
-        positive = (*limits.split(), "upload_seconds", "refresh_seconds")
+        limits = (
+            "max_images max_image_bytes max_body_bytes max_pixels max_connections max_requests max_waiting rate burst"
+        )
+        positive = (*limits.split(), "head_seconds", "upload_seconds", "refresh_seconds")
         check_options(self, positive=positive, at_least={0: ("workers",)})
         limit = PIL.Image.MAX_IMAGE_PIXELS
         if limit is not None and self.max_pixels > limit:
