@@ -87,7 +87,7 @@ def test_normalised_and_activated(shape: tuple[int, ...], slope: float) -> None:
     )
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*SHAPES[:-1], pytest.param(SHAPES[-1], marks=pytest.mark.slow)])
 def test_added_and_pooled(shape: tuple[int, ...]) -> None:
     first, second = fused_norm(shape[1], 1), fused_norm(shape[1], 2)
     plain, other_plain = nn.BatchNorm2d(shape[1]), nn.BatchNorm2d(shape[1])
@@ -151,7 +151,7 @@ def test_only_images_without_a_gradient_take_the_kernel_for_few_channels() -> No
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("resnet18-tian", {"dropblock": "none"}),
+        pytest.param("resnet18-tian", {"dropblock": "none"}, marks=pytest.mark.slow),
         ("resnet18-tian", {"dropblock": "none", "se": True, "pool": "blurred"}),
         ("resnet12-tian", {"dropblock": "none", "norm": "group"}),
         ("resnet18-he", {}),
@@ -188,6 +188,7 @@ def test_one_value_of_a_channel_is_refused() -> None:
         fused_norm(4, 1).to(DEVICE)(torch.ones(1, 4, 1, 1, device=DEVICE))
 
 
+@pytest.mark.slow
 def test_compiled_networks_take_them_for_what_they_are() -> None:
     """The compiler sees operations with shapes, orders of memory and gradients, and nothing of their kernels."""
     images = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0)).to(DEVICE)
@@ -208,6 +209,7 @@ def test_convolution_of_maps_whose_channels_do_not_fill_tiles() -> None:
     compare(own, plain, [draw((3, 10, 9, 6), 1)], [(own, plain)], torch.float32)
 
 
+@pytest.mark.slow
 def test_every_kernel_compiles_for_hopper_without_a_gpu(tmp_path: Path) -> None:
     """What the interpreter runs the compiler may refuse."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}

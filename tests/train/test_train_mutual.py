@@ -151,6 +151,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: 
     )
 
 
+@pytest.mark.slow
 def test_how_the_machine_is_used_does_not_change_what_members_learn(tmp_path: Path) -> None:
     two = {"members": 2, "epochs": 1, "cuts": (), **SMOOTH}
     run(tmp_path / "plain", **two)

@@ -232,6 +232,7 @@ def worker(folder: Path, *words: str) -> list[str]:
     return [sys.executable, str(WORKER), str(folder), *words]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [{}, {**TURNS, "early_size": 16, "early_share": 0.5}, {"optimiser": "muon"}],
