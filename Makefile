@@ -7,8 +7,11 @@ PIP := $(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt
 CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
 
+# Feature files for which the larger parts of systems are trained when somebody wants the tables of systems.
+TRAINED_AGAIN := paper-fixed.npz $(patsubst %,paper-random-%.npz,2 3 5 6 7 8 9 10) strong-fixed.npz strong-ravi.npz
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser chromium lint docs clean
+.PHONY: help demo check docs test test-slow test-pythons chromium parts clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -16,12 +19,16 @@ help: ## list the targets
 demo: $(CORE) ## run the multi-session benchmark on the bundled features; table here, figures and page in report/
 	@$(BIN)/subspan bench --report report
 
-test: lint docs ## everything a change must pass: lint, types, import contract, manual, tests with doctests
+test: check docs ## everything a change must pass: check, manual, tests with doctests; three to six minutes on two cores
 	@echo "== tests"
-	@$(BIN)/pytest -n 2
+	@$(BIN)/pytest -n 2 -m "not slow" --durations 10
 
-test-browser: $(DEV) chromium ## the page of `subspan serve` in a real Chromium
-	@$(BIN)/pytest tests/serve/test_serve_page.py
+test-slow: $(DEV) chromium ## what is long by nature: fuzzing, kills, compilers, several processes, Ray, the page in Chromium
+	@echo "== slow tests"
+	@$(BIN)/pytest -n 2 -m slow --durations 10
+
+test-pythons: ## what needs no PyTorch, on the other Python versions of this machine
+	@.ci/other-pythons
 
 chromium: ## install Debian's Chromium where there is none and apt can
 	@for name in chromium chromium-browser google-chrome; do command -v $$name > /dev/null && exit; done; \
@@ -29,7 +36,7 @@ chromium: ## install Debian's Chromium where there is none and apt can
 		{ apt-get -qq update && apt-get -qq install -y chromium; } > /dev/null 2>&1 \
 		|| echo "chromium could not be installed: the tests of the page will be skipped"
 
-lint: $(DEV) ## style, format, types, import contract
+check: $(DEV) ## style, format, types, import contract; under a minute
 	@echo "== style"
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
@@ -42,14 +49,18 @@ docs: $(DEV) ## build the manual into site/
 	@echo "== manual"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+parts: $(CORE) ## train the parts of systems that are not in the repository, the very same ones, some 15 minutes on two cores
+	@printf '%s\n' $(addprefix benchmarks/features/,$(TRAINED_AGAIN)) | xargs -n 1 -P 2 $(BIN)/python \
+		benchmarks/make_parts.py --system cec --system etf --system semantic-distill --out benchmarks/systems
+
 clean: ## remove what the other targets made, the environment included
 	rm -rf $(VENV) site report build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # Two OpenMP threads per test worker would collapse on a busy machine.
-test test-browser: export OMP_NUM_THREADS := 1
+test test-slow parts: export OMP_NUM_THREADS := 1
 # pyright comes whole from PyPI, its Node.js included: never look for another one, nor for a newer version.
-lint: export PYRIGHT_PYTHON_GLOBAL_NODE := 0
-lint: export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+check: export PYRIGHT_PYTHON_GLOBAL_NODE := 0
+check: export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # pip is the last thing venv installs: an interrupted set-up starts again.
 $(BIN)/pip:

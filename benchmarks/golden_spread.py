@@ -7,7 +7,7 @@ gradient of the subspace penalty as 2 r or as 2 (r - P r), the norm by `numpy.li
 Measured 2026-11-15, one run, NumPy on one core: the sixteen loops stop after 825 to 984 steps, no two at the same place
 (851, 880, 894, 984, 944, 932, 901, 934, 837, 864, 874, 957, 931, 846, 825, 929). The golden file says 951.
 
-    python benchmarks/golden_spread.py ../shared/data/features/mini-split1.npz
+    python benchmarks/golden_spread.py tests/data/mini-split1.npz
 """
 
 import argparse
@@ -68,7 +68,7 @@ def steps_taken(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("features", help="mini-split1.npz of the shared data")
+    parser.add_argument("features", help="mini-split1.npz of tests/data")
     arrays = np.load(parser.parse_args().features)
     base = arrays["base_weight"].astype(np.float64)
     support = arrays["novel_support"][:WAYS, :SHOTS].astype(np.float64)

@@ -11,12 +11,8 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import settings
 
-from subspan.methods import list_methods, registry
-
-torch.set_num_threads(1)
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
@@ -35,6 +31,8 @@ def shared_data() -> Path:
 @pytest.fixture
 def forgotten_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers, or adds as a file, is found by it and forgotten after it."""
+    from subspan.methods import list_methods, registry  # brings PyTorch, which .ci/other-pythons has not
+
     list_methods()  # imports all that there are, which are to stay
     registry._import_all.cache_clear()
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))

@@ -673,6 +673,7 @@ print(told)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither fork nor SIGKILL")
 def test_killed_while_saving_leaves_the_old_or_the_new_model(tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(KILLER), str(tmp_path / "m.subspan"), "50"]

@@ -287,8 +287,8 @@ def test_the_bundle_is_the_feature_file_of_split_1():
     assert features.base_covariance is not None  # what the method that we recommend needs
 
 
-def test_int8_is_within_half_a_step_of_real_features(shared_data, tmp_path):
-    original = FeatureSet.load(shared_data / "features" / "mini-split1.npz")
+def test_int8_is_within_half_a_step_of_real_features(tmp_path):
+    original = FeatureSet.load(ROOT / "tests" / "data" / "mini-split1.npz")
     features = FeatureSet.load(original.save(tmp_path / "int8.safetensors", precision="int8"))
     assert features.base_wnids == original.base_wnids
     assert features.novel_wnids == original.novel_wnids

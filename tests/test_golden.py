@@ -19,21 +19,29 @@ runs lie apart was measured with twelve orders of the support:
   anybody's implementation; a fifth more fails in all three, a tenth in two. Gamma hardly matters in these rows. What
   they share with the others is pinned there: QR and its gamma by the ``squared`` rows, memory under ``norm`` by
   semantic and subspace.
+
+The semantic rows need the word vectors in full, which are not ours to pass on. Where they do not lie beside the
+checkout, the package's own stand in, whose half precision moves norms by up to 3e-5: they must then meet the bound of
+the nearly posed, steps and accuracies as ever.
 """
 
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from subspan.features import FeatureSet
-from subspan.language import class_embeddings, names_of_wnids
+from subspan.language import class_embeddings, names_of_wnids, packaged_embeddings
 from subspan.methods import Method, create_method
 from subspan.protocols.multi_session import MultiSession, _Run
 
+DATA = Path(__file__).parent / "data"
+VECTORS = Path(__file__).resolve().parents[2] / "shared" / "data" / "language" / "glove300-mini-imagenet.npz"
 ROUNDING = 0.0005  # of the file's accuracies, in percent
+NEARLY = 4e-5  # share by which norms of nearly posed rows may be off
 NAMES = [
     (method, memory, penalty)
     for method in ("finetune", "subspace", "subspace-qr", "semantic")
@@ -51,23 +59,25 @@ def row_id(name) -> str:
 
 
 @pytest.fixture(scope="module")
-def golden(shared_data):
-    rows = json.loads((shared_data / "features" / "mini-split1-golden.json").read_text())
+def golden():
+    rows = json.loads((DATA / "mini-split1-golden.json").read_text())
     found = {(row["method"], row["memory"], row["old_penalty"]): row for row in rows}
     assert sorted(found) == sorted(NAMES)
     return found
 
 
 @pytest.fixture(scope="module")
-def features(shared_data):
-    return FeatureSet.load(shared_data / "features" / "mini-split1.npz")
+def features():
+    return FeatureSet.load(DATA / "mini-split1.npz")
 
 
 @pytest.fixture(scope="module")
-def embeddings(shared_data, features):
-    names = names_of_wnids(features.base_wnids + features.novel_wnids)
+def embeddings(features):
+    """The word vectors of the golden file: in full where the shared data lies, else in half precision."""
+    wnids = features.base_wnids + features.novel_wnids
+    names = names_of_wnids(wnids)
     with pytest.warns(UserWarning, match="komondor"):
-        return class_embeddings(shared_data / "language" / "glove300-mini-imagenet.npz", names)
+        return class_embeddings(VECTORS, names) if VECTORS.is_file() else packaged_embeddings("glove300", wnids)
 
 
 @dataclass
@@ -172,6 +182,11 @@ def assert_within(found, expected, bound) -> None:
     assert (excess <= 1e-9).all(), f"found {found}, the file has {expected}, allowed are {bound}"
 
 
+def norm_bound(name) -> float:
+    """How far the norms of a well posed row may be off, as a share."""
+    return NEARLY if name[0] == "semantic" and not VECTORS.is_file() else 1e-6
+
+
 @pytest.mark.parametrize("name", WELL_POSED, ids=row_id)
 def test_well_posed(name, golden, features, embeddings):
     row = golden[name]
@@ -179,10 +194,11 @@ def test_well_posed(name, golden, features, embeddings):
     assert found.steps[0].tolist() == row["steps"]
     for kind, (expected, _) in accuracies(row).items():
         assert_within(getattr(found, kind)[0], expected, ROUNDING)
-    assert_within(found.weight_norm[0] / row["weight_norm"], 1, 1e-6)
-    assert_within(found.row_norms[0] / row["weight_row_norms_last5"], 1, 1e-6)
+    assert_within(found.weight_norm[0] / row["weight_norm"], 1, norm_bound(name))
+    assert_within(found.row_norms[0] / row["weight_row_norms_last5"], 1, norm_bound(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WELL_POSED, ids=row_id)
 def test_well_posed_in_float32(name, golden, features, embeddings):
     row = golden[name]
@@ -198,10 +214,11 @@ def test_nearly_posed(name, golden, features, embeddings):
     assert found.steps[0].tolist() == row["steps"]
     for kind, (expected, image) in accuracies(row).items():
         assert_within(getattr(found, kind)[0], expected, image + ROUNDING)
-    assert_within(found.weight_norm[0] / row["weight_norm"], 1, 4e-5)
-    assert_within(found.row_norms[0] / row["weight_row_norms_last5"], 1, 4e-5)
+    assert_within(found.weight_norm[0] / row["weight_norm"], 1, NEARLY)
+    assert_within(found.row_norms[0] / row["weight_row_norms_last5"], 1, NEARLY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHAOTIC, ids=row_id)
 def test_chaotic(name, golden, features, embeddings):
     row = golden[name]
@@ -224,7 +241,8 @@ def test_chaotic(name, golden, features, embeddings):
 
 def test_these_tests_can_fail(golden, features, embeddings):
     """One per cent more beta, in one session, is seen by the bounds of the well posed rows."""
-    row = golden["semantic", False, "norm"]
+    name = ("semantic", False, "norm")
+    row = golden[name]
     method = method_of(row)
     norms = []
     for beta in (0.2, 0.202):
@@ -239,4 +257,4 @@ def test_these_tests_can_fail(golden, features, embeddings):
         )
         state.learn(1)
         norms.append(measure(state).weight_norm[0])
-    assert abs(norms[1] / norms[0] - 1) > 1e-5
+    assert abs(norms[1] / norms[0] - 1) > norm_bound(name)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .methods import Method, create_method, list_methods
     from .systems import list_systems
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "FeatureSet",
     "IncrementalClassifier",

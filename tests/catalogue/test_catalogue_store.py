@@ -77,6 +77,7 @@ TEACHERS = """
 """
 
 
+@pytest.mark.slow
 def test_after_200_kills_the_catalogue_holds_exactly_what_was_acknowledged(memory_folder: Path):
     path = make(memory_folder / "c.subspan")
     moments = random.Random(0)

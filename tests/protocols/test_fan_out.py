@@ -57,6 +57,7 @@ def end_as_a_terminal_does(program: subprocess.Popen[str], number: signal.Signal
     os.killpg(program.pid, number)  # Ctrl-C goes to the workers, too
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "number"),
     [

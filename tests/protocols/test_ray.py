@@ -18,6 +18,7 @@ from subspan.protocols.single_session_runs import Cell, run_cells
 from waiting import PATIENCE, wait_until
 
 ray = pytest.importorskip("ray", reason="needs ray: pip install 'subspan[ray]'")
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

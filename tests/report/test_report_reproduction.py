@@ -1,7 +1,7 @@
 """The published numbers against the paper's LaTeX, and published beside ours against arithmetic by hand."""
 
+import json
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,32 +30,16 @@ from subspan.report.reproduction_document import (
     to_document,
 )
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
-PAPER = SHARED / "paper" / "subspace-regularizers.tex"
-SYSTEMS = SHARED / "SYSTEMS.md"
+VALUES = Path(__file__).resolve().parents[1] / "data" / "published-values.json"
 
 
 # ---- published numbers against their sources
 
 
 @pytest.fixture(scope="module")
-def latex():
-    if not PAPER.is_file():
-        pytest.skip(f"needs the paper's LaTeX source {PAPER}")
-    text = PAPER.read_text("utf-8")
-
-    def rows(label):
-        """Every line of a table that holds numbers: its name, and its numbers with None for empty cells."""
-        body = text.split(rf"\label{{{label}}}", 1)[1].split(r"\end{tabular}", 1)[0].split(r"\midrule", 1)[1]
-        found = []
-        for line in body.split(r"\\"):
-            name, *cells = line.split("&")
-            numbers = [re.search(r"\d+\.\d+", cell) for cell in cells]
-            if cells:
-                found.append((name.strip(), [None if n is None else float(n.group()) for n in numbers]))
-        return found
-
-    return rows
+def sources():
+    """What a program read from the paper's LaTeX and the fact sheet: ``benchmarks/make_published_values.py``."""
+    return json.loads(VALUES.read_text("utf-8"))
 
 
 NAMES = {  # what the LaTeX has in the line of each of our names, most specific first
@@ -79,45 +63,33 @@ def our_name(latex_name):
 
 
 @pytest.mark.parametrize("name", ["without_memory", "with_memory", "old_penalty"])
-def test_session_tables_are_those_of_the_paper(latex, name):
+def test_session_tables_are_those_of_the_paper(sources, name):
     table = getattr(published(), name)
-    read = {our_name(line): numbers for line, numbers in latex(table.label)}
+    read = {our_name(line): numbers for line, numbers in sources["tables"][table.label]}
     assert read == {row.model: list(row.accuracy) for row in table.rows}
     assert {row.memory for row in table.rows} == {name == "with_memory"}
 
 
-def test_main_table_is_that_of_the_paper(latex):
-    read = {our_name(line): numbers for line, numbers in latex(published().main.label)}
+def test_main_table_is_that_of_the_paper(sources):
+    read = {our_name(line): numbers for line, numbers in sources["tables"][published().main.label]}
     stored = {name: [None] * 6 for name in read}
     for row in published().main.rows:
         stored[row.model][int(bool(row.memory)) :: 2] = row.accuracy  # -M and +M take turns
     assert stored == read
 
 
-def test_network_table_is_that_of_the_paper(latex):
-    rows = [numbers for _, numbers in latex("tb:stdresnet")]
+def test_network_table_is_that_of_the_paper(sources):
+    rows = [numbers for _, numbers in sources["tables"]["tb:stdresnet"]]
     assert rows == [[*network.validation, network.mean] for network in published().networks]
 
 
-def test_fixed_split_rows_are_those_of_the_fact_sheet():
-    if not SYSTEMS.is_file():
-        pytest.skip(f"needs the fact sheet {SYSTEMS}")
-    lines = [re.split(r"\s*\|\s*", line.strip("| \n")) for line in SYSTEMS.read_text("utf-8").splitlines()]
-    sheet = {cells[0]: cells[1:] for cells in lines if len(cells) == 5}
-    short = {name: number for number, name in enumerate(["GKEAL", "BiDist", "C-FSCIL", "WaRP"])}
-    for row in published().fixed_split.rows:
-        if row.model in short:
-            networks, values, averages, source = sheet["GKEAL / BiDist / C-FSCIL / WaRP"]
-            first, last = values.removeprefix("first→last ").split(" / ")[short[row.model]].split("→")
-            assert (row.accuracy[0], row.accuracy[-1]) == (float(first), float(last))
-            assert all(math.isnan(value) for value in row.accuracy[1:-1])
-            network = networks.removeprefix("RN").split("/")[short[row.model]]
-            average = averages.split("/")[short[row.model]]
-        else:
-            network, values, average, source = sheet[row.model]
-            network = network.removeprefix("RN")
-            assert row.accuracy == tuple(map(float, values.split()))
-        assert (row.network, row.average, row.source) == (f"ResNet-{network}", float(average), source)
+def test_fixed_split_rows_are_those_of_the_fact_sheet(sources):
+    rows = published().fixed_split.rows
+    assert rows
+    for row in rows:
+        accuracy = [None if math.isnan(value) else value for value in row.accuracy]
+        ours = {"network": row.network, "accuracy": accuracy, "average": row.average, "source": row.source}
+        assert ours == sources["fixed_split"][row.model]
 
 
 SINGLE_SESSION_NAMES = {  # in the order of the table's lines
@@ -133,21 +105,15 @@ SINGLE_SESSION_NAMES = {  # in the order of the table's lines
 }
 
 
-def test_the_single_session_table_is_that_of_the_paper():
-    if not PAPER.is_file():
-        pytest.skip(f"needs the paper's LaTeX source {PAPER}")
-    body = PAPER.read_text("utf-8").split(r"\label{tb:mini}", 1)[1].split(r"\end{tabular}", 1)[0]
-    lines = [line for line in body.split("\n") if r"\stderr" in line]
+def test_the_single_session_table_is_that_of_the_paper(sources):
+    lines = sources["single_session"]
     assert len(lines) == len(published().single_session) == len(SINGLE_SESSION_NAMES)
     for line, row in zip(lines, published().single_session, strict=True):
-        name, *cells = line.split("&")
-        assert SINGLE_SESSION_NAMES[row.model] in name
+        assert SINGLE_SESSION_NAMES[row.model] in line["name"]
         for number, key in enumerate([("mini", 1), ("mini", 5), ("tiered", 1), ("tiered", 5)]):
-            accuracy, delta = cells[2 * number], cells[2 * number + 1]
-            found = [float(text) for text in re.findall(r"-?\d+\.\d+", accuracy + delta)]
             mine = row.cells[key]
-            assert found == [mine.accuracy, mine.half_width, mine.delta]
-            assert mine.bold == ("textbf" in accuracy)
+            assert line["cells"][number] == [mine.accuracy, mine.half_width, mine.delta]
+            assert line["bold"][number] == mine.bold
 
 
 def test_every_row_names_a_known_source():

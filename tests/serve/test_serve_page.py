@@ -17,7 +17,10 @@ from subspan.serve.app import create_app
 
 sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `make test-browser` installs Debian's")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `make test-slow` installs Debian's"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -52,16 +52,19 @@ def test_no_operation_is_left_out(operations):
     assert set(operations) == {*POST, *GET}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", GET)
 def test_questions_are_answered_as_the_schema_promises(operations, label: str):
     assert set(ask(operations[label], GenerationMode.POSITIVE)) == {200}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", POST)
 def test_requests_that_break_the_schema_are_refused_as_it_promises(operations, label: str):
     assert min(ask(operations[label], GenerationMode.NEGATIVE)) >= 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", POST)
 def test_requests_that_fit_the_schema_are_answered_or_refused_as_it_promises(operations, colours, label: str):
     photograph = made.encoded(made.photographs("pink", 1)[0])

@@ -136,6 +136,7 @@ def test_without_triton_it_says_what_to_install(monkeypatch):
         sgd(problem, fixed("on_chip"))
 
 
+@pytest.mark.slow
 def test_it_compiles_for_hopper_and_fits_its_shared_memory(tmp_path):
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, ROOT / "benchmarks" / "on_chip.py", "--compile"]

@@ -185,6 +185,7 @@ def sensitivity(session: NaiveSession, steps: int) -> float:
     return max(difference(naive_sgd(one, fixed_steps=steps)[0], rows) for one in moved)
 
 
+@pytest.mark.slow
 @given(CASES)
 @settings(max_examples=60)
 def test_sgd_agrees_wherever_one_looks(case):
@@ -294,6 +295,7 @@ def test_optimum_is_the_minimum(case):
     )
 
 
+@pytest.mark.slow
 @given(CASES)
 @example(  # features outside the base span that depend on one another
     {"regularizer": "subspace", "memory": True, "new_classes": 1, "shots": (1,), "copies": 1, "d": 3, "base_classes": 2}

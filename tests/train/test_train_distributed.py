@@ -29,6 +29,7 @@ def run(folder: Path, words: Sequence[str], *launcher: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), MUON], ids=["sgd", "muon"])
 def test_two_processes_follow_the_trajectory_of_one(tmp_path: Path, words: Sequence[str]) -> None:
     pytest.importorskip("lightning")

@@ -144,6 +144,7 @@ def worker(folder: Path, *words: str) -> list[str]:
     return [sys.executable, str(WORKER), str(folder), *words]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [{}, {"rotation_share": 0.5, "early_size": 16, "early_share": 0.5}, {"optimiser": "muon"}],
