@@ -8,7 +8,7 @@
 
 ID is the SHA-256 of ``version.json``, so an id vouches for everything below it, and a version never changes once it has
 its name. Whoever reads needs no lock: the pointer is replaced in one step, after all it points to is on the disk. No
-pickle is written or read.
+pickle is written or read, and no link is followed out of the directory: it may come from anybody.
 """
 
 import contextlib
@@ -115,7 +115,7 @@ def make_version(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) ->
 def read(path: StorePath) -> Pointer:
     """The pointer of the store at ``path``."""
     root, file = Path(path), Path(path) / POINTER
-    data = _read_bytes(file)
+    data = _read_bytes(_inside(file, root))
     if data is None:
         if not os.path.exists(root):
             raise StoreError(f"'{root}' is not a Subspan store: there is nothing there")
@@ -147,7 +147,7 @@ def load_version(path: StorePath, id: str, verify: bool = True) -> Version:
         raise StoreError(f"a version id is 64 hexadecimal digits, not {id!r}")
     folder = Path(path) / VERSIONS / id
     manifest = _read_manifest(folder)
-    file = folder / ARRAYS
+    file = _inside(folder / ARRAYS, Path(path))
     arrays: dict[str, NDArray[Any]] = {}
     try:
         file.open("rb").close()  # safe_open calls every failure "not found"
@@ -265,6 +265,13 @@ def _is_id(name: object) -> bool:
     return isinstance(name, str) and len(name) == 64 and set(name) <= set("0123456789abcdef")
 
 
+def _inside(file: Path, root: Path) -> Path:
+    """The file itself, which must not be a link out of the store, nor behind one."""
+    if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(root)):
+        raise StoreError(f"'{file}' lies outside '{root}', where a link in the store leads")
+    return file
+
+
 def _read_bytes(file: Path) -> bytes | None:
     """The content of ``file``; None where there is no such file."""
     try:
@@ -290,7 +297,7 @@ def _parse(file: Path, data: bytes) -> dict[str, Any]:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    file = folder / MANIFEST
+    file = _inside(folder / MANIFEST, folder.parent.parent)
     data = _read_bytes(file)
     if data is None:
         missing = MANIFEST if folder.is_dir() else folder.name
@@ -313,6 +320,8 @@ def _writing(root: Path, timeout: float) -> Iterator[None]:
     """Hold the store's lock; what goes wrong with the disk meanwhile becomes a StoreError."""
     try:
         _check_may_write(root)
+        for name in (VERSIONS, LOCK):
+            _inside(root / name, root)
         (root / VERSIONS).mkdir(parents=True, exist_ok=True)
         sync_folder(root.parent)
         with _locked(root / LOCK, timeout):
@@ -426,7 +435,7 @@ def _check_whole(folder: Path) -> None:
     """Check a version without reading its arrays: manifest against id, length of the arrays file, their names."""
     manifest = _read_manifest(folder)
     try:
-        with safe_open(folder / ARRAYS, framework="np") as tensors:
+        with safe_open(_inside(folder / ARRAYS, folder.parent.parent), framework="np") as tensors:
             if set(tensors.keys()) != set(manifest["arrays"]):
                 raise StoreError(f"'{folder / ARRAYS}' does not hold the arrays of its manifest")
     except (OSError, SafetensorError) as error:

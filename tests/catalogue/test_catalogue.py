@@ -340,15 +340,6 @@ def test_a_model_of_features_is_no_catalogue(tmp_path: Path):
         Catalogue.open(path)
 
 
-def test_code_is_run_only_where_it_was_named(tmp_path: Path):
-    name = "module:made_photographs.with_preprocessing"
-    photographs = {colour: made.photographs(colour, 5) for colour in ("red", "blue")}
-    Catalogue.create(tmp_path / "c.subspan", photographs, CatalogueOptions(backbone=name))
-    with pytest.raises(CatalogueError, match=r"uses the code 'module:made_photographs\.with_preprocessing'"):
-        Catalogue.open(tmp_path / "c.subspan").predict(photographs["red"])
-    assert Catalogue.open(tmp_path / "c.subspan", name).predict(photographs["red"], top=1)[0].name == "red"
-
-
 def test_language_methods_take_descriptions(tmp_path: Path, backbone):
     words = {"red": [1, 0, 0], "green": [0, 1, 0], "blue": [0, 0, 1], "pink": [0.8, 0, 0.3]}
     vectors = tmp_path / "words.txt"

@@ -38,20 +38,21 @@ def catalogue(tmp_path: Path, subspan, network: str) -> Path:
 
 def test_a_life_of_a_catalogue(catalogue: Path, tmp_path: Path, subspan):
     pink = made.write_folders(tmp_path / "pink", {"pink": 5}, seed=2) / "pink"
-    status, out, _ = subspan("add", catalogue, "--class", "pink", *sorted(pink.iterdir()), "--describe", "a pale red")
+    images = sorted(pink.iterdir())
+    status, out, _ = subspan("add", catalogue, "--trust", "--class", "pink", *images, "--describe", "a pale red")
     assert status == 0
     assert "Learned pink from 5 photographs (session 1" in out
     assert "on 18 kept examples" in out
     new = made.write_folders(tmp_path / "new", {"grey": 5, "pink": 3}, seed=3)
-    status, out, _ = subspan("add", catalogue, new, "--json")
+    status, out, _ = subspan("add", catalogue, "--trust", new, "--json")
     assert [(one["kind"], one["classes"]) for one in json.loads(out)] == [
         ("add_classes", ["grey"]),
         ("add_examples", ["pink"]),
     ]
 
-    _, out, _ = subspan("predict", catalogue, pink / "00.png", "--top", 2)
+    _, out, _ = subspan("predict", catalogue, "--trust", pink / "00.png", "--top", 2)
     assert "pink" in out
-    _, out, _ = subspan("predict", catalogue, pink, "--json")
+    _, out, _ = subspan("predict", catalogue, "--trust", pink, "--json")
     answers = json.loads(out)
     assert [Path(one["image"]).name for one in answers] == [f"{i:02d}.png" for i in range(5)]
     assert all(
@@ -82,12 +83,24 @@ def test_a_life_of_a_catalogue(catalogue: Path, tmp_path: Path, subspan):
     assert subspan("prune", catalogue)[1] == "Removed 5 versions.\n"
 
 
+def test_a_catalogue_of_anybodys_says_what_it_would_load(catalogue: Path, tmp_path: Path, subspan, network: str):
+    photos = tmp_path / "photos"
+    for arguments in (["predict", photos], ["add", photos], ["evaluate", photos], ["export", "--onnx", tmp_path / "x"]):
+        status, out, err = subspan(arguments[0], catalogue, *arguments[1:])
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert f"network '{network}'" in err
+        assert "--trust" in err
+    assert subspan("classes", catalogue)[0] == subspan("log", catalogue)[0] == 0
+    assert subspan("predict", catalogue, photos, "--trust")[0] == 0
+    assert subspan("predict", catalogue, photos, "--backbone", network)[0] == 0
+
+
 def test_evaluate_prints_what_it_measured(catalogue: Path, tmp_path: Path, subspan):
     test = made.write_folders(tmp_path / "test", {"red": 10, "green": 10, "grey": 10}, seed=5)
     confusion = tmp_path / "confusion.csv"
-    _, out, _ = subspan("evaluate", catalogue, test, "--json", "--confusion", confusion)
+    _, out, _ = subspan("evaluate", catalogue, "--trust", test, "--json", "--confusion", confusion)
     result = json.loads(out)
-    _, text, _ = subspan("evaluate", catalogue, test)
+    _, text, _ = subspan("evaluate", catalogue, "--trust", test)
     assert f"Accuracy: {result['accuracy']:.1f} % on 20 photographs." in text
     assert "10 photographs of classes that the catalogue does not know" in text
     assert "unknown rejected" in text
@@ -108,7 +121,7 @@ def test_init_from_weights_needs_no_photographs(tmp_path: Path, subspan, network
     assert "12 classes, method subspace" in out
     assert "Nothing was held out" in out
     photographs = made.write_folders(tmp_path / "new", {"pink": 5})
-    _, out, _ = subspan("add", tmp_path / "w.subspan", photographs)
+    _, out, _ = subspan("add", tmp_path / "w.subspan", photographs, "--trust")
     assert "what this cost them is unknown" in out
     _, out, _ = subspan("classes", tmp_path / "w.subspan", "--json")
     assert [one["name"] for one in json.loads(out)] == [*(f"part {i}" for i in range(12)), "pink"]
@@ -130,7 +143,7 @@ def test_init_from_weights_needs_no_photographs(tmp_path: Path, subspan, network
         (["init", "new.subspan", ".", "--names", "n.txt"], "belong to --weights"),
         (["init", "CATALOGUE", "PHOTOS"], "exists already"),
         (["add", "CATALOGUE", "nowhere"], "there is nothing at nowhere"),
-        (["add", "CATALOGUE", "x.png", "--class", "pink"], "image x.png cannot be read"),
+        (["add", "CATALOGUE", "x.png", "--class", "pink", "--trust"], "image x.png cannot be read"),
         (["add", "CATALOGUE", "x", "--describe", "pale"], "--describe belongs to --class"),
         (["add", "CATALOGUE", "x.png", "--class", " "], "not empty"),
         (["predict", "CATALOGUE", "nothing"], "there is nothing at nothing"),
@@ -139,7 +152,7 @@ def test_init_from_weights_needs_no_photographs(tmp_path: Path, subspan, network
         (["predict", "CATALOGUE", "x.png", "--reject", "--reject-share", "0.001"], "needs at least 999 held-out"),
         (["rename", "CATALOGUE", "red", "green"], "class 'green' exists already"),
         (["remove", "CATALOGUE", "nobody"], "class 'nobody' is not known"),
-        (["export", "CATALOGUE", "--onnx", "."], "is a folder; name the file"),
+        (["export", "CATALOGUE", "--onnx", ".", "--trust"], "is a folder; name the file"),
         (["evaluate", "CATALOGUE", "PHOTOS", "--confusion", "."], "is a folder; name the file"),
         (["add", "CATALOGUE", "PHOTOS", "--warn-drop", "-1"], "warn_drop must not be negative; got -1"),
         (["prune", "CATALOGUE", "--keep", "0"], "at least the current version"),
@@ -189,7 +202,7 @@ def test_a_language_method_learns_with_descriptions(tmp_path: Path, subspan, net
     assert "3 classes, method semantic" in out
     assert read == ["like the sky", "like a leaf", "red"]  # a name where nothing was said
     pink = made.write_folders(tmp_path / "pink", {"pink": 5}, seed=2) / "pink"
-    status, _, _ = subspan("add", path, "--class", "pink", pink, "--describe", "a pale red")
+    status, _, _ = subspan("add", path, "--trust", "--class", "pink", pink, "--describe", "a pale red")
     assert status == 0
     assert read[3:] == ["a pale red"]
     _, out, _ = subspan("classes", path, "--json")
@@ -201,13 +214,13 @@ def test_a_language_method_learns_with_descriptions(tmp_path: Path, subspan, net
 
     as_red = nearness()
     subspan("undo", path)
-    subspan("add", path, "--class", "pink", pink, "--describe", "like the sky")
+    subspan("add", path, "--trust", "--class", "pink", pink, "--describe", "like the sky")
     assert as_red > nearness() + 0.1  # what is said decides where the new row is drawn to
 
 
 def test_the_log_fits_a_narrow_terminal(catalogue: Path, tmp_path: Path, subspan, monkeypatch):
     names = {"pink": 3, "grey": 3, "brown": 3}
-    subspan("add", catalogue, made.write_folders(tmp_path / "new", names))
+    subspan("add", catalogue, "--trust", made.write_folders(tmp_path / "new", names))
     monkeypatch.setenv("COLUMNS", "80")
     _, out, _ = subspan("log", catalogue)
     lines = out.splitlines()
@@ -218,10 +231,10 @@ def test_the_log_fits_a_narrow_terminal(catalogue: Path, tmp_path: Path, subspan
 def test_bad_photographs_are_left_out_only_when_asked(catalogue: Path, tmp_path: Path, subspan):
     folder = made.write_folders(tmp_path / "new", {"pink": 4})
     (folder / "pink" / "broken.jpg").write_bytes(b"not a photograph")
-    status, _, err = subspan("add", catalogue, folder)
+    status, _, err = subspan("add", catalogue, "--trust", folder)
     assert status == 2
     assert "broken.jpg is not in a format that Pillow knows" in err
-    status, out, _ = subspan("add", catalogue, folder, "--skip-bad")
+    status, out, _ = subspan("add", catalogue, "--trust", folder, "--skip-bad")
     assert status == 0
     assert "from 4 photographs" in out
     assert "Left out: image pink/broken.jpg" in out

@@ -28,7 +28,7 @@ def catalogue(tmp_path_factory) -> Path:
 
 def test_it_starts_says_where_answers_and_ends(catalogue: Path):
     process = subprocess.Popen(
-        [sys.executable, "-m", "subspan.cli", "serve", str(catalogue), "--port", "0"],
+        [sys.executable, "-m", "subspan.cli", "serve", str(catalogue), "--trust", "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -59,8 +59,9 @@ def test_it_starts_says_where_answers_and_ends(catalogue: Path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["CATALOGUE", "--port", "TAKEN"], "cannot listen on 127.0.0.1, port TAKEN: Address already in use"),
-        (["CATALOGUE", "--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid, port 8000: "),
+        (["CATALOGUE"], "where you trust whoever made it, say --trust"),
+        (["CATALOGUE", "--trust", "--port", "TAKEN"], "cannot listen on 127.0.0.1, port TAKEN: Address already in use"),
+        (["CATALOGUE", "--trust", "--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid, port "),
         (["nowhere.subspan"], "there is nothing there"),
         (["CATALOGUE", "--token-file", "nowhere"], "'nowhere': No such file or directory"),
         (["CATALOGUE", "--token-file", "short"], "the token in 'short' must have at least 16 characters"),

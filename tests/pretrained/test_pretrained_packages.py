@@ -7,14 +7,17 @@ without CUDA. `pip install --no-deps timm open_clip_torch transformers huggingfa
 import importlib
 import importlib.util
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 import made_photographs as made
@@ -54,17 +57,20 @@ def resolve_model_data_config(module):
     return {"input_size": (3, 16, 16), "interpolation": "bilinear", "mean": (0.5,) * 3, "std": (0.25,) * 3,
             "crop_pct": 0.8, "crop_mode": "center"}
 """
+# As timm's own did: nobody must call it.
 TIMM_MODELS = """
 import torch
 
 def load_checkpoint(module, file, filter_fn):
-    module.load_state_dict(filter_fn(torch.load(file, weights_only=True), module))
+    module.load_state_dict(filter_fn(torch.load(file, weights_only=False), module))
 """
 OPEN_CLIP = (
     ASKING
     + """
 import logging
 import types
+from pathlib import Path
+import torch
 from torch import nn
 import made_photographs as made
 
@@ -87,6 +93,8 @@ def create_model(name, pretrained):
     logging.error("a line that nobody asked for")
     if pretrained == "openai":
         raise RuntimeError("the hub\\n  cannot be reached")
+    if Path(pretrained).is_file():
+        torch.load(pretrained, weights_only=False)  # as its versions did
     return types.SimpleNamespace(visual=Visual())
 """
 )
@@ -144,6 +152,78 @@ def test_weights_may_come_from_a_file_and_must_all_fit(stand_ins, tmp_path: Path
     torch.save(state, tmp_path / "weights.pth")
     with pytest.raises(BackboneError, match=r"timm cannot load 'tiny@weights.pth': .*Missing key.*0.weight"):
         load_backbone("timm:tiny@weights.pth")
+
+
+class Code:
+    """Runs when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self):
+        return Path.touch, (self.trace,)
+
+
+@pytest.mark.parametrize("name", ["timm:tiny", "open_clip:ViT-B-32"])
+def test_code_in_a_file_of_weights_is_never_run(stand_ins, tmp_path: Path, name: str, monkeypatch):
+    monkeypatch.delenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", raising=False)
+    torch.save({**made.network().state_dict(), "code": Code(tmp_path / "it ran")}, tmp_path / "w.pth")
+    with pytest.raises(BackboneError, match=r"cannot load '.*@.*w\.pth'"):
+        load_backbone(f"{name}@{tmp_path / 'w.pth'}")
+    assert not (tmp_path / "it ran").exists()
+    assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ  # which holds while a package loads, and no longer
+
+
+def test_weights_may_be_safetensors_and_nested(stand_ins, tmp_path: Path):
+    state = made.network().state_dict()
+    save_file(state, tmp_path / "w.safetensors")
+    parallel = {f"module.{name}": value for name, value in state.items()}
+    torch.save({"epoch": 3, "state_dict": parallel}, tmp_path / "w.pt")
+    digests = {load_backbone(f"timm:tiny@{tmp_path / file}").digest for file in ("w.safetensors", "w.pt")}
+    assert digests == {made.tiny_backbone().digest}
+
+
+def test_a_model_of_the_hub_is_named_with_its_commit_and_its_code_never_run(tmp_path: Path, monkeypatch):
+    """With a stand-in for transformers that keeps models in a cache as the hub's does."""
+    commit = "0123456789" * 4
+    asked: list[dict[str, Any]] = []
+
+    def from_pretrained(name: str, **wanted: Any) -> nn.Module:
+        asked.append(wanted)
+        if wanted["local_files_only"] and wanted["revision"] != commit:
+            raise OSError("not in the cache")
+        module = made.network()
+        module.forward = lambda pixel_values: SimpleNamespace(pooler_output=type(module).forward(module, pixel_values))
+        return module
+
+    prepared = {"size": made.SIDE, "do_center_crop": False}
+    modules = {
+        "transformers": {"AutoModel": SimpleNamespace(from_pretrained=from_pretrained)},
+        "transformers.image_processing_base": {
+            "ImageProcessingMixin": SimpleNamespace(get_image_processor_dict=lambda name, **_: (prepared, {}))
+        },
+        "transformers.utils": {
+            "logging": SimpleNamespace(
+                is_progress_bar_enabled=lambda: False, disable_progress_bar=lambda: None, enable_progress_bar=None
+            )
+        },
+        "transformers.utils.hub": {
+            "cached_file": lambda name, file, **_: f"/cache/models--{name}/snapshots/{commit}/{file}",
+            "extract_commit_hash": lambda file, _: Path(file).parent.name,
+        },
+    }
+    for module, content in modules.items():
+        made_up = ModuleType(module)
+        vars(made_up).update(content)
+        monkeypatch.setitem(sys.modules, module, made_up)
+    assert load_backbone("hf:some/model").name == f"hf:some/model@{commit}"
+    assert load_backbone(f"hf:some/model@{commit}").name == f"hf:some/model@{commit}"
+    assert [(one["local_files_only"], one["revision"]) for one in asked] == [
+        (True, "main"),
+        (False, "main"),
+        (True, commit),  # which the catalogue asks for later: the same one, from the cache
+    ]
+    assert all(one["trust_remote_code"] is False and one["weights_only"] for one in asked)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from subspan.backbones.network import Network
 from subspan.backbones.registry import create_backbone
 from subspan.files import replacing
 
+NESTED = ("state_dict_ema", "model_ema", "state_dict", "model")  # where checkpoints keep the state of a network
 _META = "subspan"
 
 
@@ -36,6 +37,24 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise ValueError(f"{path} is no readable safetensors file: {error}") from error
 
 
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The state of a network in a file of somebody else's training, safetensors or what ``torch.save`` writes.
+
+    Nothing in the file is run: of a pickle, tensors and plain values are taken and anything else is refused. The state
+    may lie under one of the names `NESTED`, those of averaged weights first, and every name in it may begin with the
+    ``module.`` of DataParallel.
+    """
+    if path.suffix == ".safetensors":
+        content: Any = read_tensors(path)[0]
+    else:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    nested = (content[name] for name in NESTED if isinstance(content, dict) and isinstance(content.get(name), dict))
+    state = next(nested, content)
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise ValueError(f"{path} must hold a state dict, or a dictionary with one under {', '.join(NESTED)}")
+    return {name.removeprefix("module."): tensor for name, tensor in state.items()}
+
+
 def module_digest(module: nn.Module) -> str:
     """sha256 over names and values of a module's state, counters left out: they have no effect in evaluation mode."""
     sha = hashlib.sha256()
@@ -51,14 +70,9 @@ def import_tian(path: Path, backbone: str = "resnet18-tian") -> Network:
     """A network from a checkpoint of the rfs or subspace-reg repositories.
 
     Their files are dictionaries with the state under ``model`` (``layer1.0.conv1.weight``, ..., ``classifier.weight``),
-    with or without the ``module.`` that DataParallel puts before every name. They are read with ``weights_only=True``:
-    a file that holds anything but tensors and plain values is refused. Squeeze-and-excitation is recognised by name.
+    read by `read_weights`. Squeeze-and-excitation is recognised by name.
     """
-    content = torch.load(path, map_location="cpu", weights_only=True)
-    state = content.get("model", content) if isinstance(content, dict) else content
-    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise ValueError(f"{path} must hold a state dict, or a dictionary with one under 'model'")
-    state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
+    state = read_weights(path)
     rows = state.pop("classifier.weight", None)
     bias = state.pop("classifier.bias", None)
     if rows is None:

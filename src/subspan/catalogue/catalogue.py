@@ -52,7 +52,8 @@ class Catalogue:
 
     The surface that others build on:
 
-    - ``Catalogue.open(path)``; ``Catalogue.create(path, photographs)``; ``Catalogue.create_from_weights(...)``
+    - ``Catalogue.open(path, trust=False)``
+    - ``Catalogue.create(path, photographs)``; ``Catalogue.create_from_weights(...)``
     - ``predict(images, top=5, reject=False) -> list[Prediction]``
     - ``teach(name, images, description=None) -> TeachReport``; ``teach_all({name: images}) -> list[TeachReport]``
     - ``rename(old, new)``, ``remove(name)``, ``undo(expected=None)``, ``prune()``: each gives what is now the last
@@ -77,17 +78,18 @@ class Catalogue:
     # Opening and making
 
     @classmethod
-    def open(cls, path: str | Path, backbone: Backbone | str | None = None) -> "Catalogue":
+    def open(cls, path: str | Path, backbone: Backbone | str | None = None, *, trust: bool = False) -> "Catalogue":
         """The catalogue in a store.
 
         Parameters
         ----------
         backbone : where its network is to be found now, or the network itself, if not where the store says. Its weights
-            must be the ones that the catalogue was made with. A network that is code (``module:``) is never loaded
-            because a store says so: it must be named here.
+            must be the ones that the catalogue was made with.
+        trust : whether what the store names outside its folder may be loaded: its network, unless a package brings it
+            or it is named here, and what its method needs. It may be code, and come from whoever made the store.
         """
         place = Path(path)
-        return cls(place, _read(place), backbone)
+        return cls(place, _read(place, trust), backbone)
 
     @classmethod
     def create(
@@ -194,13 +196,10 @@ class Catalogue:
         """The network, loaded when it is first needed; its weights are those the catalogue was made with."""
         with self._loading:
             if self._backbone is None:
-                stored = str(self._snapshot.backbone["name"])
-                name = self._backbone_name or stored
-                if self._backbone_name is None and stored.startswith("module:"):
-                    raise CatalogueError(
-                        f"'{self.path}' uses the code '{stored}' as its network; name it to run it: --backbone {stored}"
-                    )
-                network = load_backbone(name)
+                stored = self._snapshot.backbone
+                if self._backbone_name is None:
+                    self._snapshot.check_trust(network=True)
+                network = load_backbone(self._backbone_name or str(stored["name"]), str(stored["digest"]))
                 _check_backbone(network, self._snapshot)
                 self._backbone = network
             return self._backbone
@@ -405,7 +404,7 @@ class Catalogue:
         pointer = store.read(self.path)
         if pointer.current == self.version and not force:
             return None
-        snapshot = _read(self.path)
+        snapshot = _read(self.path, self._snapshot.trust)
         self._check_same_network(snapshot)
         self._snapshot = snapshot
         return snapshot
@@ -432,7 +431,7 @@ class Catalogue:
                 chains = [(*start.chain, *ids[: i + 1]) for i in range(len(ids))]
                 # Loaded anew: a snapshot leaves its earlier states on the disk instead of in memory.
                 made = [
-                    Snapshot.from_version(version, self.path, chain)
+                    Snapshot.from_version(version, self.path, chain, start.trust)
                     for version, chain in zip(versions, chains, strict=True)
                 ]
                 self._snapshot = made[-1]
@@ -449,11 +448,12 @@ def undo_last(path: str | Path, catalogue: Catalogue | None = None, expected: st
     chain = pointer.chain[: pointer.chain.index(pointer.current) + 1]
     if len(chain) == 1:
         raise CatalogueError("there is nothing to undo: only one version is left")
-    before = Snapshot.from_version(store.load_version(place, chain[-2]), place, chain[:-1])
+    trust = catalogue is not None and catalogue._snapshot.trust
+    before = Snapshot.from_version(store.load_version(place, chain[-2]), place, chain[:-1], trust)
     if catalogue is not None:
         catalogue._check_same_network(before)
     try:
-        undone = Snapshot.from_version(store.load_version(place, chain[-1]), place, chain).entries()[-1]
+        undone = Snapshot.from_version(store.load_version(place, chain[-1]), place, chain, trust).entries()[-1]
     except store.StoreError as error:
         last = len(before.judgements)
         undone = SessionEntry(last, "damaged", (), 0, "", 0.0, chain[-1], None, (), str(error))
@@ -463,7 +463,7 @@ def undo_last(path: str | Path, catalogue: Catalogue | None = None, expected: st
     return undone
 
 
-def _read(path: Path) -> Snapshot:
+def _read(path: Path, trust: bool) -> Snapshot:
     pointer = store.read(path)
     chain = pointer.chain[: pointer.chain.index(pointer.current) + 1]
     try:
@@ -472,7 +472,7 @@ def _read(path: Path) -> Snapshot:
         if len(chain) > 1:
             raise store.StoreError(f"{error}; `subspan undo` goes back to the version before it") from error
         raise
-    return Snapshot.from_version(version, path, chain)
+    return Snapshot.from_version(version, path, chain, trust)
 
 
 def _check_backbone(network: Backbone, snapshot: Snapshot) -> None:

@@ -65,7 +65,7 @@ def from_photographs(
     classifier.fit(batch.features[~held_out], names[~held_out], embeddings=vectors)
     tell("fitting the base classes", 1, 1)
     check = CheckSet(batch.features[held_out], tuple(names[held_out].tolist()), held_out[held_out])
-    snapshot = Snapshot(classifier, options, network.about(), check, descriptions, (Judgement(),))
+    snapshot = Snapshot(classifier, options, network.about(), check, descriptions, (Judgement(),), trust=True)
     return snapshot, network, batch.skipped
 
 
@@ -103,7 +103,7 @@ def from_weights(
     batch = look(network, check, skip_bad, progress)
     kept = _first_of_each(batch.names, options.keep)
     held_out = CheckSet(batch.features[kept], tuple(batch.names[i] for i in kept), np.ones(len(kept), bool))
-    snapshot = Snapshot(classifier, options, network.about(), held_out, descriptions, (Judgement(),))
+    snapshot = Snapshot(classifier, options, network.about(), held_out, descriptions, (Judgement(),), trust=True)
     return snapshot, network, batch.skipped
 
 

@@ -12,10 +12,15 @@ from numpy.typing import NDArray
 
 from subspan import store
 from subspan.catalogue.checkset import CheckSet, FloatArray
+from subspan.catalogue.errors import CatalogueError
+from subspan.catalogue.language import DESCRIPTION
 from subspan.catalogue.options import CatalogueOptions
 from subspan.catalogue.records import CheckChange, SessionEntry, Taken
 from subspan.catalogue.rejection import apply_temperature, familiarity, fit_temperature, threshold_for
 from subspan.classifier import IncrementalClassifier
+from subspan.language import packaged_model
+from subspan.methods import create_method
+from subspan.pretrained import is_packaged
 from subspan.state import extras_of
 
 FORMAT = 1  # of what a catalogue adds to a version
@@ -50,6 +55,7 @@ class Snapshot:
     descriptions: Mapping[str, str]
     judgements: tuple[Judgement, ...]  # one per session
     chain: tuple[str, ...] = ()  # ids of the versions in the store, this one's last; () before it is written
+    trust: bool = False  # that what the store names outside its folder may be run, fetched and read
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -64,10 +70,37 @@ class Snapshot:
     def judged(self, judgement: Judgement) -> "Snapshot":
         return replace(self, judgements=(*self.judgements[:-1], judgement))
 
+    # What the store names outside its folder
+
+    def check_trust(self, *, network: bool = False, language: bool = False) -> None:
+        """Refuse to load what somebody else may have named: the network, what language needs, a system's trained part.
+
+        Only what an installed package brings is loaded without being trusted: it is not the store's.
+        """
+        if self.trust:
+            return
+        name, source, named = str(self.backbone["name"]), self.options.embeddings, []
+        if network and not is_packaged(name):
+            named.append(f"network {name!r}")
+        if source and (language or named) and not (source == DESCRIPTION and packaged_model()):
+            named.append(f"embeddings {source!r}")
+        if self._trained_part:
+            named.append(f"trained part {self._trained_part!r}")
+        if named:
+            raise CatalogueError(
+                f"this catalogue would have {' and '.join(named)} loaded from outside its folder, which may run code; "
+                "where you trust whoever made it, say --trust (in Python, trust=True)"
+            )
+
+    @cached_property
+    def _trained_part(self) -> str:
+        return getattr(create_method(str(self.classifier.method_)), "trained", "")
+
     # Scores
 
     def scores(self, features: FloatArray) -> NDArray[np.float64]:
         """Scores (n, C) as the head gives them."""
+        self.check_trust()
         return np.asarray(self.classifier.class_scores(features), np.float64)
 
     @cached_property
@@ -133,7 +166,7 @@ class Snapshot:
         return self.classifier.to_version(self.check.to_arrays(self.classes), meta)
 
     @classmethod
-    def from_version(cls, version: store.Version, path: Path, chain: tuple[str, ...]) -> "Snapshot":
+    def from_version(cls, version: store.Version, path: Path, chain: tuple[str, ...], trust: bool) -> "Snapshot":
         try:
             extras = extras_of(version)
             if extras is None or "catalogue" not in extras[1]:
@@ -154,6 +187,7 @@ class Snapshot:
                 descriptions=dict(meta["descriptions"]),
                 judgements=tuple(map(Judgement.from_dict, meta["judgements"])),
                 chain=chain,
+                trust=trust,
             )
         except store.StoreError:
             raise

@@ -16,6 +16,7 @@ def taught(
     start: Snapshot, batch: Batch, names: Sequence[str], descriptions: Mapping[str, str], warn_drop: float | None
 ) -> list[Snapshot]:
     """The snapshots after the new classes among ``names``, and after more of the known ones; each judged."""
+    start.check_trust(language=any(name not in start.classes for name in names))
     limit = start.options.warn_drop if warn_drop is None else warn_drop
     labels = np.asarray(batch.names)
     now, made = start, []

@@ -30,6 +30,12 @@ Network = Annotated[
     str | None,
     typer.Option("--backbone", help="Where the catalogue's network is now, if it moved; its weights must be the same."),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Load what the catalogue names outside its folder, such as its network: trust whoever made it."
+    ),
+]
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -112,6 +118,7 @@ def add(
     ] = None,
     skip_bad: SkipBad = False,
     backbone: Network = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Teach new classes from a few photographs, or show more of classes that are known.
@@ -127,7 +134,7 @@ def add(
     if describe is not None and name is None:
         raise CatalogueError("--describe belongs to --class; use --descriptions FILE for several classes")
     said = {} if descriptions is None else _read_descriptions(descriptions)
-    opened = Catalogue.open(catalogue, backbone)
+    opened = Catalogue.open(catalogue, backbone, trust=trust)
     with shown_stages() as progress, contextlib.ExitStack() as stack:
         by_class: dict[str, list[Image]] = {}
         if name is not None:
@@ -152,6 +159,7 @@ def predict(
         float, typer.Option(help="Share of images of known classes that --reject may turn away.")
     ] = 0.05,
     backbone: Network = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Say what photographs show, with probabilities.
@@ -162,7 +170,7 @@ def predict(
 
         subspan predict birds.subspan inbox/ --reject --json
     """
-    opened = Catalogue.open(catalogue, backbone)
+    opened = Catalogue.open(catalogue, backbone, trust=trust)
     files = _image_files(images)
     with shown_stages() as progress:
         answers = opened.predict(files, top, reject_share if reject else False, progress=progress)
@@ -184,6 +192,7 @@ def evaluate(
     confusion: Annotated[Path | None, typer.Option(help="Write who is taken for whom as CSV.")] = None,
     skip_bad: SkipBad = False,
     backbone: Network = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Measure a catalogue on photographs whose classes are known.
@@ -195,7 +204,7 @@ def evaluate(
 
         subspan evaluate birds.subspan test-photos/ --confusion confusion.csv
     """
-    opened = Catalogue.open(catalogue, backbone)
+    opened = Catalogue.open(catalogue, backbone, trust=trust)
     with replacing(confusion) if confusion is not None else contextlib.nullcontext() as file:
         with shown_stages() as progress, open_class_photographs(photographs) as by_class:
             result = opened.evaluate(by_class, skip_bad=skip_bad, progress=progress)
@@ -292,6 +301,7 @@ def export(
         typer.Option("--check", help="Photographs to check the file with, or a folder; default two that come along."),
     ] = None,
     backbone: Network = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Write network and head as one ONNX file, checked with onnxruntime against the catalogue.
@@ -301,7 +311,7 @@ def export(
 
     Example: subspan export birds.subspan --onnx birds.onnx --check photos/
     """
-    opened = Catalogue.open(catalogue, backbone)
+    opened = Catalogue.open(catalogue, backbone, trust=trust)
     report = opened.export(onnx, _image_files(images)[:CHECKED] if images else tables.sample_photographs())
     _show(report, as_json, lambda: tables.export_text(report))
 

@@ -8,7 +8,7 @@ from PIL.Image import DecompressionBombWarning
 
 from subspan.catalogue import Catalogue
 from subspan.cli import PHOTOGRAPHS, app
-from subspan.cli.catalogue import CataloguePath, Network
+from subspan.cli.catalogue import CataloguePath, Network, Trust
 from subspan.cli.flags import Values, with_flags
 from subspan.serve import ServeSettings
 from subspan.serve.access import find_token, is_loopback
@@ -16,7 +16,7 @@ from subspan.serve.access import find_token, is_loopback
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
 @with_flags(settings=ServeSettings)
-def serve(catalogue: CataloguePath, backbone: Network = None, *, settings: Values) -> None:
+def serve(catalogue: CataloguePath, backbone: Network = None, trust: Trust = False, *, settings: Values) -> None:
     """Serve a catalogue: classify, teach and undo over HTTP, and on a page for people.
 
     Only this machine reaches it, unless --host says otherwise. Writing needs a token; with another --host, everything
@@ -40,7 +40,7 @@ def serve(catalogue: CataloguePath, backbone: Network = None, *, settings: Value
     # Clients keep the cores busy; threads of torch that wait for each other would only be in their way.
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", DecompressionBombWarning)  # the service has a limit of its own, and says so itself
-    opened = Catalogue.open(catalogue, backbone)
+    opened = Catalogue.open(catalogue, backbone, trust=trust)
     app = create_app(opened, chosen, token)
     with Listener(chosen) as listener:
         host, port = listener.getsockname()[:2]

@@ -1,6 +1,6 @@
 """From class names and descriptions to vectors: word vectors, sentence embeddings, WordNet, and what is packaged."""
 
-from .descriptions import description_embeddings
+from .descriptions import description_embeddings, packaged_model
 from .embeddings import class_embeddings
 from .errors import EmbeddingError, UnknownNameWarning
 from .packaged import PACKAGED, definitions_of_wnids, names_of_wnids, packaged_covers, packaged_embeddings
@@ -21,6 +21,7 @@ __all__ = [
     "names_of_wnids",
     "packaged_covers",
     "packaged_embeddings",
+    "packaged_model",
     "read_word_vectors",
     "words_of",
 ]

