@@ -63,8 +63,8 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from subspan import IncrementalClassifier
-from subspan.features import bundled
+from subspan.classifier import IncrementalClassifier
+from subspan.features.feature_set import bundled
 
 WAYS, SHOTS, WIDTH = 5, 5, 640
 SIZES = (100, 1_000, 10_000, 100_000)

@@ -28,10 +28,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subspan.backbones import Network
-from subspan.data import ImageSet, Split, parse_split, read_images
-from subspan.methods import BaseSession, Head, Method, Session, create_method
-from subspan.methods.base import class_means
+from subspan.backbones.network import Network
+from subspan.engine.contract import BaseSession, Head, Method, Session, class_means
+from subspan.images.imageset import ImageSet
+from subspan.images.read import read_images
+from subspan.images.splits.parse import parse_split
+from subspan.images.splits.split import Split
+from subspan.learners.registry import create_method
 from subspan.train.collect import Contents, balanced_rows
 from subspan.train.device import find_device
 from subspan.train.extract import Extractor

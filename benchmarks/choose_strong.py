@@ -40,13 +40,16 @@ import numpy as np
 import torch
 
 from join_features import joined, session0
-from subspan.backbones import Network
 from subspan.backbones.joined import join_networks
-from subspan.data import ImageSet, Split, parse_split, read_images
-from subspan.features import FeatureSet
-from subspan.methods import create_method
-from subspan.protocols.multi_session import MultiSession
-from subspan.report.summary import summarize
+from subspan.backbones.network import Network
+from subspan.experiments.multi_session import MultiSession
+from subspan.experiments.report.summary import summarize
+from subspan.features.feature_set import FeatureSet
+from subspan.images.imageset import ImageSet
+from subspan.images.read import read_images
+from subspan.images.splits.parse import parse_split
+from subspan.images.splits.split import Split
+from subspan.learners.registry import create_method
 from subspan.train.collect import Contents, collect
 from subspan.train.extract import Extractor
 from subspan.train.job import Job

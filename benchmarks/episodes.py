@@ -28,10 +28,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subspan.features import bundled
-from subspan.methods import BaseSession, Head, Session, create_method
-from subspan.methods.regularizer import Regularizer
-from subspan.solve import Problem, SgdOptions, sgd
+from subspan.engine.contract import BaseSession, Head, Session
+from subspan.engine.objective import Problem
+from subspan.engine.sgd import SgdOptions, sgd
+from subspan.features.feature_set import bundled
+from subspan.learners.parts.regularizer import Regularizer
+from subspan.learners.registry import create_method
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "solve"))
 from naive import NaiveSession, naive_sgd

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from subspan.backbones.joined import principal_directions
-from subspan.features import FeatureSet
+from subspan.features.feature_set import FeatureSet
 
 PER_IMAGE = ("base_test", "novel_test", "novel_support", "base_memory")
 SAME = ("base_test_labels", "novel_test_labels", "novel_support_labels")

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import torch
 
-from subspan.data import parse_split, read_images
+from subspan.images.read import read_images
+from subspan.images.splits.parse import parse_split
 from subspan.train.collect import Contents, collect
 from subspan.train.device import find_device
 from subspan.train.extract import Extractor, Viewing

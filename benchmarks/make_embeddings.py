@@ -1,4 +1,4 @@
-"""Makes ``src/subspan/bundle/class-embeddings.safetensors``: names, definitions and embeddings of 650 classes.
+"""Makes ``src/subspan/features/bundle/class-embeddings.safetensors``: names, definitions and embeddings of 650 classes.
 
 The classes are the 100 of miniImageNet in sorted order of their ids, then those of tieredImageNet that are not among
 them, likewise. Sources: ``../shared/data`` (class lists and word vectors), Debian's package wordnet-base (definition of
@@ -26,7 +26,9 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from subspan.language import WordNet, class_embeddings, description_embeddings
+from subspan.language.descriptions import description_embeddings
+from subspan.language.embeddings import class_embeddings
+from subspan.language.wordnet import WordNet
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "src" / "subspan" / "bundle" / "class-embeddings.safetensors"

@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from subspan.protocols.config import Config, Setting
+from subspan.experiments.config import Config, Setting
 
 BUNDLE = Path(__file__).resolve().parents[1] / "src" / "subspan" / "bundle"
 Values = Mapping[str, float]

@@ -35,12 +35,13 @@ from pathlib import Path
 import torch
 
 from episodes import make_batch, timed
-from subspan.methods import create_method
-from subspan.methods.regularizer import Regularizer
-from subspan.solve import Problem, SgdOptions, on_chip, sgd
-from subspan.solve.on_chip_kernel import descend_one
-from subspan.solve.sgd import _descend
-from subspan.solve.span import to_span
+from subspan.engine import on_chip
+from subspan.engine.objective import Problem
+from subspan.engine.on_chip_kernel import descend_one
+from subspan.engine.sgd import SgdOptions, _descend, sgd
+from subspan.engine.span import to_span
+from subspan.learners.parts.regularizer import Regularizer
+from subspan.learners.registry import create_method
 
 FIXED_STEPS = 200
 

@@ -45,11 +45,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import NearestCentroid
 from threadpoolctl import threadpool_limits
 
-from subspan import IncrementalClassifier
 from subspan.catalogue.creation import WITH_PHOTOGRAPHS
 from subspan.catalogue.rejection import familiarity
-from subspan.data import FixedSessions, read_images
-from subspan.pretrained import DEFAULT_BACKBONE, load_backbone
+from subspan.classifier import IncrementalClassifier
+from subspan.images.read import read_images
+from subspan.images.splits.fixed_sessions import FixedSessions
+from subspan.pretrained.registry import DEFAULT_BACKBONE, load_backbone
 
 PASSES = 5  # of SGDClassifier over what arrives
 MEMORY = 5

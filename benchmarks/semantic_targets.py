@@ -13,8 +13,9 @@ import warnings
 import numpy as np
 import torch
 
-from subspan.features import bundled
-from subspan.language import UnknownNameWarning, packaged_embeddings
+from subspan.features.feature_set import bundled
+from subspan.language.errors import UnknownNameWarning
+from subspan.language.packaged import packaged_embeddings
 
 TEMPERATURES = {"as they are": (0.3, 1.0, 3.0, 10.0), "unit length": (0.02, 0.05, 0.1, 0.3, 3.0)}
 

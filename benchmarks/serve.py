@@ -48,7 +48,7 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from subspan.catalogue import Catalogue
+from subspan.catalogue.catalogue import Catalogue
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "serve"))

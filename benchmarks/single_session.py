@@ -41,14 +41,14 @@ import torch
 from authors_loop import seconds_per_step
 from episodes import naive_session, timed
 from subspan.cli.inputs import embeddings_of, find_embeddings
-from subspan.features import FeatureSet, bundled
-from subspan.methods import create_method
-from subspan.methods.regularizer import Regularizer
-from subspan.protocols.config import Config
-from subspan.protocols.episodes import Episodes
-from subspan.protocols.fan_out import Placement
-from subspan.protocols.single_session import SingleSession, Stage
-from subspan.protocols.single_session_runs import Cell, run_cells
+from subspan.experiments.config import Config
+from subspan.experiments.episodes import Episodes
+from subspan.experiments.fan_out import Placement
+from subspan.experiments.single_session import SingleSession, Stage
+from subspan.experiments.single_session_runs import Cell, run_cells
+from subspan.features.feature_set import FeatureSet, bundled
+from subspan.learners.parts.regularizer import Regularizer
+from subspan.learners.registry import create_method
 
 FEATURES = Path(__file__).parent / "features" / "paper-ravi.npz"
 METHODS = ("finetune", "subspace", "semantic")

@@ -32,13 +32,13 @@ from pathlib import Path
 
 import numpy as np
 
-from subspan.features import FeatureSet
-from subspan.methods import create_method
-from subspan.protocols.fan_out import Placement
-from subspan.protocols.multi_session import MultiSession
-from subspan.protocols.multi_session_runs import Job, run_jobs
-from subspan.report.published import published
-from subspan.report.summary import summarize
+from subspan.experiments.fan_out import Placement
+from subspan.experiments.multi_session import MultiSession
+from subspan.experiments.multi_session_runs import Job, run_jobs
+from subspan.experiments.report.summary import summarize
+from subspan.features.feature_set import FeatureSet
+from subspan.learners.registry import create_method
+from subspan.paper.published import published
 
 CAPS = {1000: "at most 1000", 1200: "at most 1200", 100_000: "no cap"}
 VARIANTS = ("finetune", "finetune:beta_base=0,beta_novel=0", "subspace")

@@ -31,7 +31,8 @@ def shared_data() -> Path:
 @pytest.fixture
 def forgotten_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers, or adds as a file, is found by it and forgotten after it."""
-    from subspan.methods import list_methods, registry  # brings PyTorch, which .ci/other-pythons has not
+    from subspan.learners import registry
+    from subspan.learners.registry import list_methods  # brings PyTorch, which .ci/other-pythons has not
 
     list_methods()  # imports all that there are, which are to stay
     registry._import_all.cache_clear()

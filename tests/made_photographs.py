@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 from torch import nn
 
-from subspan.pretrained import Preprocessing, TorchBackbone
+from subspan.pretrained.backbone import Preprocessing, TorchBackbone
 
 COLOURS = {
     "red": (200, 40, 40),

@@ -17,8 +17,10 @@ import torch
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from subspan import IncrementalClassifier, create_method, store
-from subspan.store import StoreError
+from subspan.classifier import IncrementalClassifier
+from subspan.files import store
+from subspan.files.store import StoreError
+from subspan.learners.registry import create_method
 
 sys.path.insert(0, str(Path(__file__).parent / "solve"))
 from naive import NaiveSession, naive_sgd
@@ -184,7 +186,7 @@ SESSIONS = (("aspen", "larch"), ("yew",), ("alder", "lime", "pine"))
 @pytest.mark.parametrize("old_penalty", ["squared", "norm"])
 @pytest.mark.parametrize("memory", [0, 1])
 @pytest.mark.parametrize("name", ["finetune", "subspace", "semantic"])
-@pytest.mark.filterwarnings("ignore::subspan.methods.DegenerateSpanWarning")
+@pytest.mark.filterwarnings("ignore::subspan.learners.DegenerateSpanWarning")
 def test_sessions_are_the_naive_loop(name, memory, old_penalty):
     """Base session and three more: start unlike reference from session 2 on, novel memory likewise."""
     spec = f"{name}:start=zeros,old_penalty={old_penalty},learning_rate=0.05,max_steps=60"

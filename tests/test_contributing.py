@@ -7,16 +7,17 @@ import pytest
 import torch
 
 from subspan.checks import check_method
-from subspan.methods import BaseSession, Head, Session, create_method, list_methods, method_options
+from subspan.engine.contract import BaseSession, Head, Session
+from subspan.learners.registry import create_method, list_methods, method_options
 
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 
 
 @pytest.fixture(autouse=True)
 def examples(forgotten_methods: None) -> None:
-    """The examples, run as files of ``subspan.methods`` and registered for one test only."""
+    """The examples, run as files of ``subspan.learners`` and registered for one test only."""
     for source in re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(encoding="utf-8"), re.DOTALL):
-        module = {"__name__": "subspan.methods.example", "__package__": "subspan.methods"}
+        module = {"__name__": "subspan.learners.example", "__package__": "subspan.learners"}
         exec(compile(source, CONTRIBUTING, "exec"), module)
 
 

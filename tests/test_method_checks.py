@@ -9,9 +9,11 @@ import pytest
 import torch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from subspan import IncrementalClassifier, checks, create_method, list_methods
-from subspan.methods import BaseSession, Head, Method, Session, Update, method_options, register
-from subspan.methods.finetune import Finetune
+from subspan import checks
+from subspan.classifier import IncrementalClassifier
+from subspan.engine.contract import BaseSession, Head, Method, Session, Update
+from subspan.learners.finetune import Finetune
+from subspan.learners.registry import create_method, list_methods, method_options, register
 
 
 def quick(name: str) -> str:

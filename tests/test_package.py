@@ -23,7 +23,7 @@ assert IncrementalClassifier is subspan.IncrementalClassifier and "sklearn" in s
 
 
 def test_whoever_creates_methods_finds_the_systems_too():
-    program = "from subspan.methods import create_method; assert create_method('teen').name == 'teen'"
+    program = "from subspan.learners import create_method; assert create_method('teen').name == 'teen'"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
@@ -33,7 +33,7 @@ def test_modules_of_the_names_need_no_import_of_their_own():
 import subspan
 assert {"features", "methods", "systems", "classifier"} <= {*dir(subspan)}
 assert issubclass(subspan.features.FeatureFileError, ValueError)
-assert subspan.methods.create_method is subspan.create_method and subspan.systems.list_systems is subspan.list_systems
+assert subspan.learners.create_method is subspan.create_method and subspan.learners.published.list_systems is subspan.list_systems
 assert subspan.classifier.IncrementalClassifier is subspan.IncrementalClassifier
 """
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -4,10 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .classifier import IncrementalClassifier, SessionRecord
-    from .features import FeatureSet
-    from .methods import Method, create_method, list_methods
-    from .systems import list_systems
+    from subspan.classifier import IncrementalClassifier
+    from subspan.engine.contract import Method
+    from subspan.features.feature_set import FeatureSet
+    from subspan.learners.published import list_systems
+    from subspan.learners.registry import create_method, list_methods
+    from subspan.state import SessionRecord
 
 __version__ = "0.2.0"
 __all__ = [

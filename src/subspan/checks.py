@@ -19,8 +19,9 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .classifier import IncrementalClassifier
-from .methods import Method, spec_of
+from subspan.classifier import IncrementalClassifier
+from subspan.engine.contract import Method
+from subspan.learners.registry import spec_of
 
 Check = Callable[[str], None]
 

@@ -33,12 +33,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from . import store
-from .methods import AUTO, Head, Memory, Method, Session, automatic_method, create_method, method_options, spec_of
-from .methods.base import class_means, within_classes
-from .solve import append_one
-from .state import ModelState, SessionRecord, StoredState, make_record, records_of
-from .values import check_kind, finite, like, plain_label, show, to_numpy
+from subspan.engine.contract import Head, Memory, Method, Session, class_means, within_classes
+from subspan.engine.objective import append_one
+from subspan.files import store
+from subspan.learners.automatic import AUTO, automatic_method
+from subspan.learners.registry import create_method, method_options, spec_of
+from subspan.state import ModelState, SessionRecord, StoredState, make_record, records_of
+from subspan.values import check_kind, finite, like, plain_label, show, to_numpy
 
 Labels = Sequence[Any] | NDArray[Any] | Tensor
 Embeddings = Mapping[Any, ArrayLike] | ArrayLike

@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from . import store
-from .methods import BaseSession, Method, spec_of
-from .values import plain_label
+from subspan.engine.contract import BaseSession, Method
+from subspan.files import store
+from subspan.learners.registry import spec_of
+from subspan.values import plain_label
 
 EXTRA = "extra."  # before the names of arrays that callers add to a version
 

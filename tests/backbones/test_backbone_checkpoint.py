@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from subspan.backbones import create_backbone
 from subspan.backbones.checkpoint import import_tian, read_tensors, write_tensors
+from subspan.backbones.registry import create_backbone
 
 
 def authors_state(blocks: tuple[int, ...], classes: int, *, bias: bool = False) -> dict[str, Tensor]:

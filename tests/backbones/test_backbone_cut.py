@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from subspan.backbones import create_backbone, list_backbones
 from subspan.backbones.cut import cut
+from subspan.backbones.registry import create_backbone, list_backbones
 
 
 def images(count: int = 3) -> torch.Tensor:

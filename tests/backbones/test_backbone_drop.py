@@ -3,8 +3,10 @@
 import pytest
 import torch
 
-from subspan.backbones import Network, create_backbone, create_head
 from subspan.backbones.drop import Clock, DropBlock, Dropout
+from subspan.backbones.heads import create_head
+from subspan.backbones.network import Network
+from subspan.backbones.registry import create_backbone
 
 
 def clock_at(steps: int, seed: int = 0) -> Clock:

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from subspan.backbones import Network, create_backbone, create_head
+from subspan.backbones.heads import create_head
+from subspan.backbones.network import Network
+from subspan.backbones.registry import create_backbone
 
 
 def test_linear_head_has_no_bias_unless_asked() -> None:

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from subspan.backbones import Network, create_backbone, create_head, feature_dim
+from subspan.backbones.heads import create_head
 from subspan.backbones.joined import JoinedBackbone, join_networks, principal_directions
+from subspan.backbones.network import Network, feature_dim
+from subspan.backbones.registry import create_backbone
 
 
 def small(seed: int, head: str = "cosine", classes: int = 5) -> Network:

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from subspan.backbones import create_backbone, feature_dim, list_backbones, register_backbone, use_statistics
-from subspan.backbones.blocks import BatchNorm, conv
+from subspan.backbones.blocks import BatchNorm, conv, use_statistics
+from subspan.backbones.network import feature_dim
+from subspan.backbones.registry import create_backbone, list_backbones, register_backbone
 from subspan.backbones.tian import largest, largest_blurred
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import made_photographs as made
-from subspan.catalogue import Catalogue, CatalogueOptions
+from subspan.catalogue.catalogue import Catalogue
+from subspan.catalogue.options import CatalogueOptions
 
 
 @pytest.fixture(scope="session")

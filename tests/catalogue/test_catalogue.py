@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 import made_photographs as made
-from subspan import IncrementalClassifier, store
-from subspan.catalogue import Catalogue, CatalogueError, CatalogueOptions, open_class_photographs, undo_last
-from subspan.data import DataError
-from subspan.pretrained import Preprocessing, TorchBackbone
+from subspan.catalogue.catalogue import Catalogue, undo_last
+from subspan.catalogue.errors import CatalogueError
+from subspan.catalogue.options import CatalogueOptions
+from subspan.catalogue.photographs import open_class_photographs
+from subspan.classifier import IncrementalClassifier
+from subspan.files import store
+from subspan.images.errors import DataError
+from subspan.pretrained.backbone import Preprocessing, TorchBackbone
 
 
 def answers(catalogue: Catalogue, name: str, count: int = 20) -> list[str | None]:

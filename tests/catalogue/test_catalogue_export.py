@@ -9,7 +9,10 @@ import onnxruntime
 import pytest
 
 import made_photographs as made
-from subspan.catalogue import Catalogue, CatalogueError, CatalogueOptions, export
+from subspan.catalogue import export
+from subspan.catalogue.catalogue import Catalogue
+from subspan.catalogue.errors import CatalogueError
+from subspan.catalogue.options import CatalogueOptions
 
 
 @pytest.mark.parametrize("method", ["finetune", "prototype", "calibrated"])

@@ -15,8 +15,9 @@ import pytest
 
 import made_photographs as made
 from new_python import python
-from subspan import store
-from subspan.catalogue import Catalogue, CatalogueOptions
+from subspan.catalogue.catalogue import Catalogue
+from subspan.catalogue.options import CatalogueOptions
+from subspan.files import store
 
 BASE = ["blue", "red"]
 

@@ -9,9 +9,12 @@ import pytest
 from torch import nn
 
 import made_photographs as made
-from subspan import store
-from subspan.catalogue import Catalogue, CatalogueError, CatalogueOptions
-from subspan.pretrained import TorchBackbone, is_packaged, list_sources, load_backbone
+from subspan.catalogue.catalogue import Catalogue
+from subspan.catalogue.errors import CatalogueError
+from subspan.catalogue.options import CatalogueOptions
+from subspan.files import store
+from subspan.pretrained.backbone import TorchBackbone
+from subspan.pretrained.registry import is_packaged, list_sources, load_backbone
 
 NAMES = (
     "timm:resnet18@gift/w.pth",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import made_photographs as made
-from subspan import IncrementalClassifier
-from subspan.catalogue import Catalogue
+from subspan.catalogue.catalogue import Catalogue
+from subspan.classifier import IncrementalClassifier
 
 STORES = Path(__file__).parent / "stores-0.1.0"
 TOLD = json.loads((STORES / "answers.json").read_text("utf-8"))

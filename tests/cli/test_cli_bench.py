@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from made_up_features import BASE_COUNT, WIDTH, made_up_arrays
 
-from subspan.array_files import SUFFIXES
-from subspan.features import FeatureSet
-from subspan.methods import list_methods, method_options
+from subspan.features.feature_set import FeatureSet
+from subspan.files.arrays import SUFFIXES
+from subspan.learners.registry import list_methods, method_options
 
 C0, C1, D = BASE_COUNT, 6, WIDTH
 

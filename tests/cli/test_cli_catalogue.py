@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import made_photographs as made
-from subspan.catalogue import Catalogue
+from subspan.catalogue.catalogue import Catalogue
 
 
 @pytest.fixture(autouse=True)

@@ -13,13 +13,14 @@ import pytest
 from made_up_features import BASE_COUNT, made_up_arrays
 
 from subspan.cli import main, reproduce
-from subspan.features import FeatureSet
-from subspan.methods import create_method, regularizer, spec_of
-from subspan.protocols.config import Config, Setting
-from subspan.protocols.multi_session import MultiSession
-from subspan.protocols.stored_results import StoredResult
-from subspan.report.reproduction import BEYOND, METHODS
-from subspan.solve import sgd
+from subspan.engine.sgd import sgd
+from subspan.experiments.config import Config, Setting
+from subspan.experiments.multi_session import MultiSession
+from subspan.experiments.stored_results import StoredResult
+from subspan.features.feature_set import FeatureSet
+from subspan.learners.parts import regularizer
+from subspan.learners.registry import create_method, spec_of
+from subspan.paper.multi_session_tables import BEYOND, METHODS
 
 C0, C1 = BASE_COUNT, 16  # eight sessions of two ways
 

@@ -11,18 +11,19 @@ from made_up_features import BASE_COUNT, made_up_arrays
 
 from subspan.cli import reproduce_single_session
 from subspan.cli.reproduce_systems import episode_settings, stored_episodes
-from subspan.features import FeatureSet
-from subspan.methods import create_method, regularizer
-from subspan.metrics import paired_tests
-from subspan.protocols.config import Config, Setting
-from subspan.protocols.episodes import Episodes
-from subspan.protocols.single_session import SingleSession
-from subspan.protocols.stored_results import StoredResult
-from subspan.solve import sgd
-from subspan.systems.lwof import Lwof
-from subspan.systems.trained_part import TrainedPart, signature_of
-from subspan.systems.training_features import TrainingFeatures
-from subspan.systems.training_run import TrainingRun
+from subspan.engine.sgd import sgd
+from subspan.experiments.config import Config, Setting
+from subspan.experiments.episodes import Episodes
+from subspan.experiments.metrics import paired_tests
+from subspan.experiments.single_session import SingleSession
+from subspan.experiments.stored_results import StoredResult
+from subspan.features.feature_set import FeatureSet
+from subspan.learners.parts import regularizer
+from subspan.learners.parts.trained_part import TrainedPart, signature_of
+from subspan.learners.parts.training_features import TrainingFeatures
+from subspan.learners.parts.training_run import TrainingRun
+from subspan.learners.published.lwof import Lwof
+from subspan.learners.registry import create_method
 
 NOVEL = 8
 PROTOCOL = SingleSession(ways=3, base_queries=6, novel_queries=6, count=30)

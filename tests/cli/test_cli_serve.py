@@ -13,7 +13,8 @@ import httpx2
 import pytest
 
 import made_photographs as made
-from subspan.catalogue import Catalogue, CatalogueOptions
+from subspan.catalogue.catalogue import Catalogue
+from subspan.catalogue.options import CatalogueOptions
 from subspan.cli import main
 
 
@@ -88,7 +89,7 @@ def test_what_keeps_it_from_starting_is_one_sentence(
 
 def test_without_the_extra_it_says_what_to_install(catalogue: Path, monkeypatch):
     from subspan.cli.serve import serve
-    from subspan.serve import ServeSettings
+    from subspan.serve.settings import ServeSettings
 
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     options = dict.fromkeys(ServeSettings.__dataclass_fields__)

@@ -7,10 +7,10 @@ import sys
 import pytest
 from made_up_features import made_up_arrays
 
-from subspan.features import FeatureSet
-from subspan.methods import create_method
-from subspan.protocols.config import Config
-from subspan.protocols.single_session import SingleSession
+from subspan.experiments.config import Config
+from subspan.experiments.single_session import SingleSession
+from subspan.features.feature_set import FeatureSet
+from subspan.learners.registry import create_method
 from waiting import wait_until
 
 NOVEL = 10

@@ -12,10 +12,10 @@ from PIL import Image
 from safetensors import safe_open
 
 from subspan.cli import reproduce_single_session
-from subspan.features import FeatureSet
-from subspan.methods import regularizer
-from subspan.protocols.single_session import SingleSession
-from subspan.solve import sgd
+from subspan.engine.sgd import sgd
+from subspan.experiments.single_session import SingleSession
+from subspan.features.feature_set import FeatureSet
+from subspan.learners.parts import regularizer
 from subspan.train.run import load_run
 
 # Classes of each role and images of each class: a split holds 100 of a class out, so the smallest that works.
@@ -24,7 +24,7 @@ ROLES = {("train", "a"): (6, 103), ("train", "b"): (3, 4), ("val", None): (2, 10
 
 def tiered_wnids(count: int) -> list[str]:
     """WordNet ids of real tieredImageNet classes, which the packaged embeddings know."""
-    resource = resources.files("subspan.bundle") / "class-embeddings.safetensors"
+    resource = resources.files("subspan.features.bundle") / "class-embeddings.safetensors"
     with resources.as_file(resource) as path, safe_open(path, framework="np") as file:
         return json.loads(file.metadata()["subspan"])["wnids"][100 : 100 + count]
 

@@ -6,7 +6,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from subspan.language import EmbeddingError, definitions_of_wnids, description_embeddings, packaged_embeddings
+from subspan.language.descriptions import description_embeddings
+from subspan.language.errors import EmbeddingError
+from subspan.language.packaged import definitions_of_wnids, packaged_embeddings
 
 
 @pytest.fixture

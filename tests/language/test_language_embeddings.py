@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from subspan.features import bundled
-from subspan.language import EmbeddingError, UnknownNameWarning, class_embeddings, names_of_wnids
+from subspan.features.feature_set import bundled
+from subspan.language.embeddings import class_embeddings
+from subspan.language.errors import EmbeddingError, UnknownNameWarning
+from subspan.language.packaged import names_of_wnids
 
 WORDS = {"white": [0.0, 2.0], "wolf": [1.0, 0.0], "boxer": [3.0, 3.0]}
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from subspan.cli.inputs import find_all_embeddings, find_embeddings
-from subspan.features import FeatureSet, bundled
-from subspan.language import EmbeddingError, UnknownNameWarning, packaged_embeddings
+from subspan.features.feature_set import FeatureSet, bundled
+from subspan.language.errors import EmbeddingError, UnknownNameWarning
+from subspan.language.packaged import packaged_embeddings
 
 WNIDS = ("n02108089", "n02108551", "n04522168", "n01532829")  # boxer, Tibetan mastiff, vase, house finch
 NAMES = ("boxer", "tibetan mastiff", "vase", "house finch")

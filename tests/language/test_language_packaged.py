@@ -7,10 +7,9 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from subspan.language import (
+from subspan.language.errors import EmbeddingError, UnknownNameWarning
+from subspan.language.packaged import (
     PACKAGED,
-    EmbeddingError,
-    UnknownNameWarning,
     definitions_of_wnids,
     names_of_wnids,
     packaged_covers,
@@ -25,7 +24,7 @@ def classes_of(shared_data, name):
 
 
 def test_the_file_is_small_and_has_its_licences_beside_it():
-    bundle = resources.files("subspan.bundle")
+    bundle = resources.files("subspan.features.bundle")
     with resources.as_file(bundle / "class-embeddings.safetensors") as path:
         assert path.stat().st_size < 2_000_000
     licences = (bundle / "LICENSES.md").read_text("utf-8")

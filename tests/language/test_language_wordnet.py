@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from subspan.language import WordNet, WordNetError
-from subspan.language.wordnet import DEBIAN
+from subspan.language.wordnet import DEBIAN, WordNet, WordNetError
 
 LICENCE = "  1 This software and database is being provided to you, the LICENSEE, by  \n"
 SYNSETS = [  # lemmas, gloss

@@ -6,7 +6,9 @@ import warnings
 import numpy as np
 import pytest
 
-from subspan.language import EmbeddingError, class_embeddings, mean_of_words, read_word_vectors, words_of
+from subspan.language.embeddings import class_embeddings
+from subspan.language.errors import EmbeddingError
+from subspan.language.words import mean_of_words, read_word_vectors, words_of
 
 GLOVE = "the 9 9 9\nwhite 0 2 4\nwolf 1 0 -1\nblack 2 2 2\nfooted 4 4 4\nferret 6 6 6\npotter 1 2 3\nwheel 3 2 1\n"
 

@@ -13,11 +13,12 @@ import torch
 from PIL import Image
 
 import made_photographs as made
-from subspan.backbones import CosineHead
 from subspan.backbones.checkpoint import write_tensors
-from subspan.data import DataError
-from subspan.pretrained import BackboneError, Preprocessing, TorchBackbone, list_sources, load_backbone
+from subspan.backbones.heads import CosineHead
+from subspan.images.errors import DataError
+from subspan.pretrained.backbone import BackboneError, Preprocessing, TorchBackbone
 from subspan.pretrained.hugging_face import preprocessing_of
+from subspan.pretrained.registry import list_sources, load_backbone
 from subspan.train.recipe import Recipe, build_network
 from subspan.train.run import RunSettings
 

@@ -21,8 +21,10 @@ from safetensors.torch import save_file
 from torch import nn
 
 import made_photographs as made
-from subspan.catalogue import Catalogue, CatalogueOptions
-from subspan.pretrained import BackboneError, Preprocessing, load_backbone
+from subspan.catalogue.catalogue import Catalogue
+from subspan.catalogue.options import CatalogueOptions
+from subspan.pretrained.backbone import BackboneError, Preprocessing
+from subspan.pretrained.registry import load_backbone
 from subspan.pretrained.without_torchvision import importable_without_torchvision
 
 # What the packages ask of torchvision while they are imported, in all the ways they ask it.

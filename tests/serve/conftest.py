@@ -9,9 +9,10 @@ from starlette.testclient import TestClient
 from uploading import BASE, TOKEN
 
 import made_photographs as made
-from subspan.catalogue import Catalogue, CatalogueOptions
-from subspan.serve import ServeSettings
+from subspan.catalogue.catalogue import Catalogue
+from subspan.catalogue.options import CatalogueOptions
 from subspan.serve.app import create_app
+from subspan.serve.settings import ServeSettings
 
 
 @pytest.fixture(scope="session")

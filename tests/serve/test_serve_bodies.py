@@ -4,9 +4,9 @@ import pytest
 from uploading import WRITE, pictures, teach
 
 import made_photographs as made
-from subspan.catalogue import Catalogue
+from subspan.catalogue.catalogue import Catalogue
+from subspan.files.store import read
 from subspan.serve.access import is_write
-from subspan.store import read
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
@@ -91,7 +91,7 @@ def test_a_session_written_between_check_and_undo_is_not_undone(
             other.teach_features("grey", features)
         return pointer
 
-    monkeypatch.setattr("subspan.store.read", read_and_write)
+    monkeypatch.setattr("subspan.files.store.read", read_and_write)
     refused = client.post("/undo", json={"version": mine}, headers=WRITE)
     assert refused.status_code == 409
     assert refused.json() == {"error": "the last session is another one by now; look at the history again"}

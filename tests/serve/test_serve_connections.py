@@ -18,7 +18,8 @@ import pytest
 from uploading import TOKEN, WRITE, pictures
 
 import made_photographs as made
-from subspan.catalogue import Catalogue, CatalogueOptions
+from subspan.catalogue.catalogue import Catalogue
+from subspan.catalogue.options import CatalogueOptions
 from subspan.serve.log import Thinned
 from waiting import wait_until
 

@@ -8,11 +8,11 @@ import pytest
 from fastapi.routing import APIRoute
 from uploading import TOKEN, WRITE, pictures, teach
 
-from subspan.serve import ServeSettings
 from subspan.serve.access import Access, find_token
 from subspan.serve.app import create_app
 from subspan.serve.guard import Guard
 from subspan.serve.service import Service
+from subspan.serve.settings import ServeSettings
 
 READ = (
     "/about",

@@ -12,8 +12,8 @@ from sklearn.datasets import load_sample_images
 from uploading import BASE, TOKEN
 
 import made_photographs as made
-from subspan.serve import ServeSettings
 from subspan.serve.app import create_app
+from subspan.serve.settings import ServeSettings
 
 sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -7,8 +7,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from uploading import BASE, WRITE, pictures, teach, uploads
 
 import made_photographs as made
-from subspan.catalogue import Catalogue
-from subspan.store import StoreError, load_version, make_version, write
+from subspan.catalogue.catalogue import Catalogue
+from subspan.files.store import StoreError, load_version, make_version, write
 from waiting import wait_until
 
 
@@ -249,7 +249,7 @@ def test_a_store_that_cannot_be_written_is_said_so_and_nothing_is_lost(client, c
     def full(*_, **__):
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr("subspan.store.write", full)
+    monkeypatch.setattr("subspan.files.store.write", full)
     refused = teach(client, "pink")
     assert (refused.status_code, refused.json()) == (503, {"error": "the disk is full"})
     assert names(client) == sorted(BASE)

@@ -9,8 +9,8 @@ from schemathesis import GenerationMode, checks
 from uploading import TOKEN, WRITE
 
 import made_photographs as made
-from subspan.serve import ServeSettings
 from subspan.serve.app import create_app
+from subspan.serve.settings import ServeSettings
 
 HEADERS = {"Host": "127.0.0.1", **WRITE}
 POST = ["POST /predict", "POST /classes", "POST /undo"]

@@ -11,8 +11,8 @@ from PIL import Image
 from uploading import BASE, WRITE, pictures, uploads
 
 import made_photographs as made
-from subspan.data.decode import decode_image
-from subspan.serve import ServeSettings
+from subspan.images.decode import decode_image
+from subspan.serve.settings import ServeSettings
 from subspan.serve.uploads import webp_pixels
 
 

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from subspan import __version__
 from subspan.cli import app
 from subspan.cli.flags import Values, with_flags
-from subspan.features import FeatureSet
-from subspan.systems.trained_part import TrainedPart
+from subspan.features.feature_set import FeatureSet
+from subspan.learners.parts.trained_part import TrainedPart
 
 RUNNER = CliRunner()
 

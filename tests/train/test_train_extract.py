@@ -9,10 +9,12 @@ import torch
 from colour_classes import colour_images, tiny_recipe
 from numpy.typing import NDArray
 
-from subspan.backbones import Network
+from subspan.backbones.network import Network
 from subspan.cli.inputs import named
-from subspan.data import FolderSessions, ImageSet, Split
-from subspan.features import FeatureSet
+from subspan.features.feature_set import FeatureSet
+from subspan.images.imageset import ImageSet
+from subspan.images.splits.folder_sessions import FolderSessions
+from subspan.images.splits.split import Split
 from subspan.train.collect import Contents, balanced_rows, collect, collect_base
 from subspan.train.extract import Extractor, Viewing
 from subspan.train.pack import feature_set

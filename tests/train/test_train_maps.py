@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from subspan.data import FolderSessions
-from subspan.protocols.episodes import digest_of_items
+from subspan.experiments.episodes import digest_of_items
+from subspan.images.splits.folder_sessions import FolderSessions
 from subspan.train.collect import Contents, collect
 from subspan.train.extract import Extractor
 from subspan.train.maps import split_maps

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from subspan.backbones.heads import LinearHead
 from subspan.backbones.network import Network
 from subspan.backbones.registry import create_backbone
-from subspan.files import replacing
+from subspan.files.atomic import replacing
 
 NESTED = ("state_dict_ema", "model_ema", "state_dict", "model")  # where checkpoints keep the state of a network
 _META = "subspan"

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from subspan import store
-from subspan.catalogue.checkset import FloatArray
+from subspan.arrays import FloatArray
 from subspan.catalogue.creation import GivenHead, from_photographs, from_weights, new_place
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.evaluation import evaluate_batch
@@ -34,7 +33,9 @@ from subspan.catalogue.rejection import familiarity
 from subspan.catalogue.snapshot import Judgement, Snapshot
 from subspan.catalogue.teaching import removed, renamed, report_of, taught
 from subspan.catalogue.weight_map import map_of
-from subspan.pretrained import Backbone, Image, load_backbone
+from subspan.files import store
+from subspan.pretrained.backbone import Backbone, Image
+from subspan.pretrained.registry import load_backbone
 
 REJECT_SHARE = 0.05  # of known photographs, what `reject=True` may reject
 PATIENCE = 60.0  # seconds that a session tries to get its turn when others keep writing

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from subspan import store
 from subspan.catalogue.checkset import CheckSet, hold_out
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.language import DESCRIPTION, class_vectors
@@ -18,8 +17,10 @@ from subspan.catalogue.names import check_name
 from subspan.catalogue.options import CatalogueOptions
 from subspan.catalogue.snapshot import Judgement, Snapshot
 from subspan.classifier import IncrementalClassifier
-from subspan.methods import create_method
-from subspan.pretrained import Backbone, Image, load_backbone
+from subspan.files import store
+from subspan.learners.registry import create_method
+from subspan.pretrained.backbone import Backbone, Image
+from subspan.pretrained.registry import load_backbone
 
 # Method "auto", chosen on miniImageNet's base classes by benchmarks/practitioner.py --choose: where photographs of the
 # base classes say how features scatter, whitened class means are best; without any, the subspace holds base rows best.

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.onnx_graph import PIXELS, PROBABILITIES, make_graph
 from subspan.catalogue.snapshot import Snapshot
-from subspan.files import replacing
-from subspan.pretrained import Backbone, Image
+from subspan.files.atomic import replacing
+from subspan.pretrained.backbone import Backbone, Image
 
 TOLERANCE = 1e-3  # greatest difference of a probability that two ways of adding float32 numbers may make
 

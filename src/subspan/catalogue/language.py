@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from subspan.language import class_embeddings, description_embeddings
+from subspan.language.descriptions import description_embeddings
+from subspan.language.embeddings import class_embeddings
 
 DESCRIPTION = "description"
 

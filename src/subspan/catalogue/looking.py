@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from subspan.catalogue.checkset import FloatArray
+from subspan.arrays import FloatArray
 from subspan.catalogue.errors import CatalogueError
-from subspan.data.errors import DataError
-from subspan.pretrained import Backbone, Image
+from subspan.images.errors import DataError
+from subspan.pretrained.backbone import Backbone, Image
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.snapshot import Snapshot
-from subspan.pretrained import Backbone, Preprocessing, TorchBackbone
+from subspan.pretrained.backbone import Backbone, Preprocessing, TorchBackbone
 from subspan.pretrained.onnx_file import OnnxBackbone
 
 PIXELS, PROBABILITIES, FAMILIARITY = "pixels", "probabilities", "familiarity"

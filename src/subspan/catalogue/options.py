@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from subspan.pretrained import DEFAULT_BACKBONE
+from subspan.pretrained.registry import DEFAULT_BACKBONE
 from subspan.values import check_options, option
 
 

@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from subspan.data import folders, zips
-from subspan.data.classfiles import ImageFile, by_folder
-from subspan.data.errors import DataError
-from subspan.data.names import describe_classes
+from subspan.images.classfiles import ImageFile, by_folder
+from subspan.images.errors import DataError
+from subspan.images.formats import folders, zips
+from subspan.images.names import describe_classes
 
 ClassPhotographs = dict[str, list[ImageFile]]  # by class name, in order of file names
 

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from subspan import store
-from subspan.catalogue.checkset import CheckSet, FloatArray
+from subspan.arrays import FloatArray
+from subspan.catalogue.checkset import CheckSet
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.language import DESCRIPTION
 from subspan.catalogue.options import CatalogueOptions
 from subspan.catalogue.records import CheckChange, SessionEntry, Taken
 from subspan.catalogue.rejection import apply_temperature, familiarity, fit_temperature, threshold_for
 from subspan.classifier import IncrementalClassifier
-from subspan.language import packaged_model
-from subspan.methods import create_method
-from subspan.pretrained import is_packaged
+from subspan.files import store
+from subspan.language.descriptions import packaged_model
+from subspan.learners.registry import create_method
+from subspan.pretrained.registry import is_packaged
 from subspan.state import extras_of
 
 FORMAT = 1  # of what a catalogue adds to a version

@@ -16,19 +16,20 @@ from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, load_all
 from subspan.cli.shown_runs import run_shown
-from subspan.features import FeatureSet
-from subspan.files import replacing
-from subspan.methods import Method, create_method, list_methods, spec_of
-from subspan.methods.regularizer import Regularizer
-from subspan.protocols.config import Config
-from subspan.protocols.fan_out import Placement
-from subspan.protocols.inputs import ProtocolError, missing_for
-from subspan.protocols.multi_session import MultiSession
-from subspan.protocols.multi_session_runs import Job
-from subspan.protocols.results import MethodResult
-from subspan.report.json_format import to_json
-from subspan.report.render import to_console
-from subspan.report.tables import results_table
+from subspan.engine.contract import Method
+from subspan.experiments.config import Config
+from subspan.experiments.fan_out import Placement
+from subspan.experiments.inputs import ProtocolError, missing_for
+from subspan.experiments.multi_session import MultiSession
+from subspan.experiments.multi_session_runs import Job
+from subspan.experiments.report.json_format import to_json
+from subspan.experiments.report.render import to_console
+from subspan.experiments.report.tables import results_table
+from subspan.experiments.results import MethodResult
+from subspan.features.feature_set import FeatureSet
+from subspan.files.atomic import replacing
+from subspan.learners.parts.regularizer import Regularizer
+from subspan.learners.registry import create_method, list_methods, spec_of
 
 
 @app.command()
@@ -121,7 +122,7 @@ def bench(
         with replacing(json_path) as file:
             file.write_text(json.dumps(to_json(results), indent=1) + "\n", "utf-8")
     if report is not None:
-        from subspan.report.html import write_report  # brings Matplotlib: slow to import, and only for this
+        from subspan.experiments.report.html import write_report  # brings Matplotlib: slow to import, and only for this
 
         facts = run_facts(setup, place.device, seconds)
         page = write_report(report, results, title="Subspan: multi-session benchmark", facts=facts)

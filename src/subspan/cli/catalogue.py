@@ -12,15 +12,20 @@ import typer
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from subspan.catalogue import Catalogue, CatalogueError, CatalogueOptions, open_class_photographs, undo_last
+from subspan.catalogue.catalogue import Catalogue, undo_last
+from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.language import DESCRIPTION
+from subspan.catalogue.options import CatalogueOptions
+from subspan.catalogue.photographs import open_class_photographs
 from subspan.cli import PHOTOGRAPHS, app
 from subspan.cli import catalogue_tables as tables
 from subspan.cli.flags import Values, with_flags
-from subspan.data import DataError, folders
-from subspan.data.classfiles import is_image
-from subspan.files import replacing
-from subspan.pretrained import Image, list_sources
+from subspan.files.atomic import replacing
+from subspan.images.classfiles import is_image
+from subspan.images.errors import DataError
+from subspan.images.formats import folders
+from subspan.pretrained.backbone import Image
+from subspan.pretrained.registry import list_sources
 from subspan.progress import shown_stages
 
 CataloguePath = Annotated[Path, typer.Argument(metavar="CATALOGUE", help="Catalogue, a folder NAME.subspan.")]

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.datasets import load_sample_images
 
-from subspan.catalogue import (
+from subspan.catalogue.export import ExportReport
+from subspan.catalogue.records import (
     CheckChange,
     ClassEntry,
     Evaluation,
-    ExportReport,
     InitReport,
     Prediction,
     SessionEntry,

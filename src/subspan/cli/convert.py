@@ -8,7 +8,7 @@ import typer
 
 from subspan.cli import app
 from subspan.cli.inputs import find_embeddings, named
-from subspan.features import FeatureSet, Precision
+from subspan.features.feature_set import FeatureSet, Precision
 
 
 @app.command()

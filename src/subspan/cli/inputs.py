@@ -6,17 +6,11 @@ from pathlib import Path
 
 from numpy.typing import NDArray
 
-from subspan.features import FeatureFileError, FeatureSet, bundled
-from subspan.language import (
-    PACKAGED,
-    EmbeddingError,
-    class_embeddings,
-    names_of_wnids,
-    packaged_covers,
-    packaged_embeddings,
-)
-from subspan.language.errors import warn_of_zero
-from subspan.protocols.config import Setting
+from subspan.experiments.config import Setting
+from subspan.features.feature_set import FeatureFileError, FeatureSet, bundled
+from subspan.language.embeddings import class_embeddings
+from subspan.language.errors import EmbeddingError, warn_of_zero
+from subspan.language.packaged import PACKAGED, names_of_wnids, packaged_covers, packaged_embeddings
 
 FILES = (".npz", ".txt", ".vec", ".gz")  # how the names of files of embeddings end
 

@@ -7,8 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from subspan.cli import app
-from subspan.methods import list_methods, method_options
-from subspan.methods.registry import method_class
+from subspan.learners.registry import list_methods, method_class, method_options
 
 
 @app.command()

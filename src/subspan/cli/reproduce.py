@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from subspan.array_files import SUFFIXES, has_suffix
 from subspan.cli import experiments
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
@@ -30,20 +29,23 @@ from subspan.cli.reproduce_systems import (
     multi_session_part,
 )
 from subspan.cli.shown_runs import run_shown
-from subspan.features import FeatureFileError, FeatureSet
-from subspan.methods import Method, spec_of
-from subspan.protocols.config import Config
-from subspan.protocols.fan_out import Placement
-from subspan.protocols.inputs import missing_for
-from subspan.protocols.multi_session import FIXED, RANDOM
-from subspan.protocols.multi_session_runs import Job, Split
-from subspan.protocols.results import MethodResult
-from subspan.report.beyond import beyond_table
-from subspan.report.figures import ReportFigure, curve_figures, heatmap_figures, weight_space_figures
-from subspan.report.html import write_page
-from subspan.report.published import published
-from subspan.report.render import to_console
-from subspan.report.reproduction import (
+from subspan.engine.contract import Method
+from subspan.experiments.config import Config
+from subspan.experiments.fan_out import Placement
+from subspan.experiments.inputs import missing_for
+from subspan.experiments.multi_session import FIXED, RANDOM
+from subspan.experiments.multi_session_runs import Job, Split
+from subspan.experiments.report.figures import ReportFigure, curve_figures, heatmap_figures, weight_space_figures
+from subspan.experiments.report.html import write_page
+from subspan.experiments.report.render import to_console
+from subspan.experiments.results import MethodResult
+from subspan.features.feature_set import FeatureFileError, FeatureSet
+from subspan.files.arrays import SUFFIXES, has_suffix
+from subspan.learners.registry import spec_of
+from subspan.paper.beyond import beyond_table
+from subspan.paper.document import MULTI_SESSION as NAME
+from subspan.paper.document import PAPER, multi_session_section, write_section
+from subspan.paper.multi_session_tables import (
     ABLATION,
     BEYOND,
     METHODS,
@@ -56,8 +58,7 @@ from subspan.report.reproduction import (
     random_split_tables,
     splits_sentence,
 )
-from subspan.report.reproduction_document import MULTI_SESSION as NAME
-from subspan.report.reproduction_document import PAPER, multi_session_section, write_section
+from subspan.paper.published import published
 
 FOLDER = Path("benchmarks") / "features"
 BASE_CLASSES, NOVEL_CLASSES = 60, 40

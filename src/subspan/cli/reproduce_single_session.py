@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from subspan.array_files import SUFFIXES
 from subspan.cli import experiments, reproduce
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
@@ -28,23 +27,31 @@ from subspan.cli.reproduce_systems import (
     part_of,
     stored_episodes,
 )
-from subspan.features import FeatureFileError, FeatureSet
+from subspan.experiments.config import PACKAGED, Config, Setting
+from subspan.experiments.episodes import Episodes
+from subspan.experiments.fan_out import Placement
+from subspan.experiments.inputs import ProtocolError, missing_for
+from subspan.experiments.report.figures import ReportFigure, weight_space_picture
+from subspan.experiments.report.html import write_page
+from subspan.experiments.report.render import to_console
+from subspan.experiments.single_session import SingleSession
+from subspan.experiments.single_session_runs import Cell, run_cells
+from subspan.features.feature_set import FeatureFileError, FeatureSet
+from subspan.files.arrays import SUFFIXES
+from subspan.paper.costs import TrainingCost
+from subspan.paper.document import PAPER, single_session_section, write_section
+from subspan.paper.document import SINGLE_SESSION as NAME
+from subspan.paper.multi_session_tables import BEYOND
+from subspan.paper.published import published
+from subspan.paper.single_session_tables import (
+    DATA,
+    DELTA_CAVEAT,
+    EpisodeRun,
+    costs_table,
+    episodes_table,
+    settings_table,
+)
 from subspan.progress import Progress
-from subspan.protocols.config import PACKAGED, Config, Setting
-from subspan.protocols.episodes import Episodes
-from subspan.protocols.fan_out import Placement
-from subspan.protocols.inputs import ProtocolError, missing_for
-from subspan.protocols.single_session import SingleSession
-from subspan.protocols.single_session_runs import Cell, run_cells
-from subspan.report.costs import TrainingCost
-from subspan.report.figures import ReportFigure, weight_space_picture
-from subspan.report.html import write_page
-from subspan.report.published import published
-from subspan.report.render import to_console
-from subspan.report.reproduction import BEYOND
-from subspan.report.reproduction_document import PAPER, single_session_section, write_section
-from subspan.report.reproduction_document import SINGLE_SESSION as NAME
-from subspan.report.single_session import DATA, DELTA_CAVEAT, EpisodeRun, costs_table, episodes_table, settings_table
 
 PROTOCOL = SingleSession()
 PICTURED = {"Subspace", "Semantic subspace (label)"}  # 5-shot: moving and fixed targets

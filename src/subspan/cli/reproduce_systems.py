@@ -13,27 +13,27 @@ from rich.console import Console
 
 from subspan.cli.inputs import find_embeddings, usual_embeddings
 from subspan.cli.shown_runs import run_shown
-from subspan.features import FeatureSet
-from subspan.methods import BaseSession, Method
-from subspan.methods.registry import create_method, method_class, method_options
-from subspan.protocols.config import Setting
-from subspan.protocols.episodes import Episodes
-from subspan.protocols.fan_out import Placement
-from subspan.protocols.inputs import missing_for
-from subspan.protocols.multi_session import MultiSession
-from subspan.protocols.multi_session_runs import Job, Split, merge
-from subspan.protocols.results import EpisodeResult, MethodResult
-from subspan.protocols.stored_results import StoredResult, stored_results
-from subspan.report.costs import TrainingCost
-from subspan.report.figures import ReportFigure
-from subspan.report.html import ReportTable
-from subspan.report.published import published
-from subspan.report.single_session import EpisodeRun
-from subspan.report.systems import SystemRun, cost_picture, systems_table
-from subspan.systems import System, list_network_systems, list_systems
-from subspan.systems.base import DrawnFeaturesWarning, TrainedSystem
-from subspan.systems.network import NetworkSystem
-from subspan.systems.trained_part import TrainedPart, TrainedPartError
+from subspan.engine.contract import BaseSession, Method
+from subspan.experiments.config import Setting
+from subspan.experiments.episodes import Episodes
+from subspan.experiments.fan_out import Placement
+from subspan.experiments.inputs import missing_for
+from subspan.experiments.multi_session import MultiSession
+from subspan.experiments.multi_session_runs import Job, Split, merge
+from subspan.experiments.report.figures import ReportFigure
+from subspan.experiments.report.html import ReportTable
+from subspan.experiments.results import EpisodeResult, MethodResult
+from subspan.experiments.stored_results import StoredResult, stored_results
+from subspan.features.feature_set import FeatureSet
+from subspan.learners.parts.network_system import NetworkSystem
+from subspan.learners.parts.system import DrawnFeaturesWarning, System, TrainedSystem
+from subspan.learners.parts.trained_part import TrainedPart, TrainedPartError
+from subspan.learners.published import list_network_systems, list_systems
+from subspan.learners.registry import create_method, method_class, method_options
+from subspan.paper.costs import TrainingCost
+from subspan.paper.published import published
+from subspan.paper.single_session_tables import EpisodeRun
+from subspan.paper.systems_tables import SystemRun, cost_picture, systems_table
 
 EVERY = "all"
 PARTS = "systems"  # folder of trained parts and stored results, beside the one of feature files

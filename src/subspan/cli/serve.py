@@ -6,12 +6,12 @@ import torch
 import typer
 from PIL.Image import DecompressionBombWarning
 
-from subspan.catalogue import Catalogue
+from subspan.catalogue.catalogue import Catalogue
 from subspan.cli import PHOTOGRAPHS, app
 from subspan.cli.catalogue import CataloguePath, Network, Trust
 from subspan.cli.flags import Values, with_flags
-from subspan.serve import ServeSettings
 from subspan.serve.access import find_token, is_loopback
+from subspan.serve.settings import ServeSettings
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from subspan.experiments.fan_out import Placement
+from subspan.experiments.multi_session_runs import Job, Split, run_jobs
+from subspan.experiments.results import MethodResult
 from subspan.progress import Progress
-from subspan.protocols.fan_out import Placement
-from subspan.protocols.multi_session_runs import Job, Split, run_jobs
-from subspan.protocols.results import MethodResult
 
 
 def run_shown(

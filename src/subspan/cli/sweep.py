@@ -12,18 +12,18 @@ from subspan.cli import app
 from subspan.cli.facts import command_line, version
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import embeddings_of, named, usual_embeddings
-from subspan.features import FeatureSet
-from subspan.methods import create_method
+from subspan.experiments.config import PROTOCOLS, Config, Setting
+from subspan.experiments.fan_out import Placement
+from subspan.experiments.inputs import ProtocolError
+from subspan.experiments.multi_session import MultiSession
+from subspan.experiments.report.render import to_console
+from subspan.experiments.report.tables import Cell, Column, Row, Table
+from subspan.experiments.search import check_names, parse_values, trials_of
+from subspan.experiments.single_session import SingleSession
+from subspan.experiments.sweep import Outcome, Protocol, Trial, best_settings, check_development, run_sweep
+from subspan.features.feature_set import FeatureSet
+from subspan.learners.registry import create_method
 from subspan.progress import Progress
-from subspan.protocols.config import PROTOCOLS, Config, Setting
-from subspan.protocols.fan_out import Placement
-from subspan.protocols.inputs import ProtocolError
-from subspan.protocols.multi_session import MultiSession
-from subspan.protocols.search import check_names, parse_values, trials_of
-from subspan.protocols.single_session import SingleSession
-from subspan.protocols.sweep import Outcome, Protocol, Trial, best_settings, check_development, run_sweep
-from subspan.report.render import to_console
-from subspan.report.tables import Cell, Column, Row, Table
 
 
 @app.command()

@@ -10,19 +10,22 @@ import torch
 import typer
 from rich.console import Console
 
-from subspan.array_files import check_suffix
-from subspan.backbones import Network
+from subspan.backbones.network import Network
 from subspan.cli import app
 from subspan.cli.facts import version
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import named
 from subspan.cli.train_network import network_system, store_result
 from subspan.cli.train_system import embeddings_for, train_system, trained_system
-from subspan.data import SPLITS, ImageSet, Split, SplitRecipe, parse_split, read_images
-from subspan.features import FeatureFileError, FeatureSet
-from subspan.systems.base import TrainedSystem
-from subspan.systems.training_features import TrainingFeatures
-from subspan.systems.training_run import Training
+from subspan.features.feature_set import FeatureFileError, FeatureSet
+from subspan.files.arrays import check_suffix
+from subspan.images.imageset import ImageSet
+from subspan.images.read import read_images
+from subspan.images.splits.parse import SPLITS, SplitRecipe, parse_split
+from subspan.images.splits.split import Split
+from subspan.learners.parts.system import TrainedSystem
+from subspan.learners.parts.training_features import TrainingFeatures
+from subspan.learners.parts.training_run import Training
 from subspan.train.collect import Contents, collect, collect_base
 from subspan.train.device import find_device
 from subspan.train.extract import Extractor, Viewing

@@ -12,23 +12,23 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from subspan.backbones import Network
 from subspan.backbones.checkpoint import module_digest
+from subspan.backbones.network import Network
 from subspan.cli.facts import command_line, version
 from subspan.cli.flags import Values
-from subspan.data import ImageSet, Split
-from subspan.methods import create_method, spec_of
-from subspan.methods.registry import method_class
-from subspan.metrics import interval_half_width
+from subspan.experiments.episodes import digest_of_items
+from subspan.experiments.metrics import interval_half_width
+from subspan.experiments.multi_session import FIXED, RANDOM, MultiSession
+from subspan.experiments.report.summary import summarize
+from subspan.experiments.results import EpisodeResult, MethodResult
+from subspan.experiments.single_session import SingleSession
+from subspan.experiments.stored_results import SUFFIX, StoredResult
+from subspan.images.imageset import ImageSet
+from subspan.images.splits.split import Split
+from subspan.learners.parts.network_system import NetworkSystem
+from subspan.learners.parts.training_run import Training, TrainingRun
+from subspan.learners.registry import create_method, method_class, spec_of
 from subspan.progress import shown_stages
-from subspan.protocols.episodes import digest_of_items
-from subspan.protocols.multi_session import FIXED, RANDOM, MultiSession
-from subspan.protocols.results import EpisodeResult, MethodResult
-from subspan.protocols.single_session import SingleSession
-from subspan.protocols.stored_results import SUFFIX, StoredResult
-from subspan.report.summary import summarize
-from subspan.systems.network import NetworkSystem
-from subspan.systems.training_run import Training, TrainingRun
 from subspan.train.collect import Contents
 from subspan.train.maps import SplitMaps, split_maps
 from subspan.train.run import RunSettings

@@ -11,18 +11,17 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from subspan.array_files import check_suffix
 from subspan.cli.facts import version
 from subspan.cli.flags import Values
 from subspan.cli.inputs import find_embeddings
-from subspan.features import FeatureSet
-from subspan.methods import create_method, list_methods
-from subspan.methods.registry import method_class
+from subspan.features.feature_set import FeatureSet
+from subspan.files.arrays import check_suffix
+from subspan.learners.parts.system import TrainedSystem
+from subspan.learners.parts.trained_part import TrainedPart, signature_of
+from subspan.learners.parts.training_features import TrainingFeatures
+from subspan.learners.parts.training_run import Training, TrainingRun
+from subspan.learners.registry import create_method, list_methods, method_class
 from subspan.progress import shown_stages
-from subspan.systems.base import TrainedSystem
-from subspan.systems.trained_part import TrainedPart, signature_of
-from subspan.systems.training_features import TrainingFeatures
-from subspan.systems.training_run import Training, TrainingRun
 
 
 def trained_system(spec: str) -> TrainedSystem:

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..progress import progress_bar
-from .errors import EmbeddingError
+from subspan.language.errors import EmbeddingError
+from subspan.progress import progress_bar
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 

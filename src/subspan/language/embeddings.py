@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import EmbeddingError, warn_of_zero
-from .words import Vector, mean_of_words, read_word_vectors, words_of
+from subspan.language.errors import EmbeddingError, warn_of_zero
+from subspan.language.words import Vector, mean_of_words, read_word_vectors, words_of
 
 
 def class_embeddings(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from .errors import EmbeddingError, warn_of_unknown
+from subspan.language.errors import EmbeddingError, warn_of_unknown
 
 PACKAGED = ("glove300", "glove100", "description")
 
@@ -103,4 +103,4 @@ def _vectors(kind: str) -> NDArray[np.float16]:
 
 
 def _open():
-    return resources.as_file(resources.files("subspan.bundle") / "class-embeddings.safetensors")
+    return resources.as_file(resources.files("subspan.features.bundle") / "class-embeddings.safetensors")

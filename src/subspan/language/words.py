@@ -16,8 +16,8 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ..progress import progress_bar
-from .errors import EmbeddingError, warn_of_unknown, warn_of_zero
+from subspan.language.errors import EmbeddingError, warn_of_unknown, warn_of_zero
+from subspan.progress import progress_bar
 
 Vector = NDArray[np.floating]
 MEGABYTE = 1 << 20

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from subspan.arrays import FloatArray
 from subspan.backbones.checkpoint import module_digest
 from subspan.backbones.network import feature_dim
-from subspan.data.classfiles import ImageFile
-from subspan.data.decode import Fit, convert_image, decode_image, usable_cores
-from subspan.data.errors import DataError
+from subspan.images.classfiles import ImageFile
+from subspan.images.decode import Fit, convert_image, decode_image, usable_cores
+from subspan.images.errors import DataError
 from subspan.train.evaluate import normalised
 
 Pixels = NDArray[np.uint8]

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from subspan.data.decode import usable_cores
-from subspan.pretrained.backbone import Backbone, BackboneError, FloatArray, Pixels, Preprocessing, check_weights
+from subspan.arrays import FloatArray
+from subspan.images.decode import usable_cores
+from subspan.pretrained.backbone import Backbone, BackboneError, Pixels, Preprocessing, check_weights
 from subspan.pretrained.registry import in_one_line, optional_import, register_source
 
 METADATA = "subspan.preprocessing"

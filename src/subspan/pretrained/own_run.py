@@ -5,7 +5,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from subspan.backbones import CosineHead, Network
+from subspan.backbones.heads import CosineHead
+from subspan.backbones.network import Network
 from subspan.pretrained.backbone import BackboneError, Preprocessing, TorchBackbone
 from subspan.pretrained.registry import register_source
 from subspan.train.run import load_run

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from subspan.catalogue import Candidate, ClassEntry, SessionEntry
+from subspan.catalogue.records import Candidate, ClassEntry, SessionEntry
 from subspan.serve.service import Stage
 
 

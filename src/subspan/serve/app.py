@@ -15,8 +15,8 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.exceptions import HTTPException
 
 from subspan import __version__
-from subspan.catalogue import Catalogue, SessionEntry, TeachReport, WeightMap
-from subspan.catalogue.catalogue import REJECT_SHARE
+from subspan.catalogue.catalogue import REJECT_SHARE, Catalogue
+from subspan.catalogue.records import SessionEntry, TeachReport, WeightMap
 from subspan.serve.access import Access, find_token
 from subspan.serve.answers import (
     AboutAnswer,

@@ -13,14 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
-from subspan.catalogue import Catalogue, Prediction, SessionEntry, TeachReport
+from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.names import check_name
-from subspan.data.decode import usable_cores
+from subspan.catalogue.records import Prediction, SessionEntry, TeachReport
+from subspan.files.store import StoreBusyError, StoreChangedError, StoreError
+from subspan.images.decode import usable_cores
 from subspan.serve.errors import RefusedError
 from subspan.serve.metrics import Metrics
 from subspan.serve.settings import ServeSettings
 from subspan.serve.uploads import Decoder
-from subspan.store import StoreBusyError, StoreChangedError, StoreError
 
 log = logging.getLogger("subspan.serve")
 Result = TypeVar("Result")

@@ -14,9 +14,9 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from subspan.data.decode import decode_image
-from subspan.data.errors import DataError
-from subspan.pretrained import Preprocessing
+from subspan.images.decode import decode_image
+from subspan.images.errors import DataError
+from subspan.pretrained.backbone import Preprocessing
 from subspan.serve.errors import RefusedError
 from subspan.serve.settings import ServeSettings
 

@@ -6,8 +6,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from subspan.data import ImageSet, Split
-from subspan.train.extract import Extractor, FloatArray
+from subspan.arrays import FloatArray
+from subspan.images.imageset import ImageSet
+from subspan.images.splits.split import Split
+from subspan.train.extract import Extractor
 from subspan.train.seeds import derive_seed
 from subspan.values import check_options, option
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from subspan.backbones import Network
+from subspan.backbones.network import Network
 from subspan.train.device import find_device
 from subspan.train.seeds import derive_seed
 from subspan.train.step import Execution, Share

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from subspan.backbones import Network
+from subspan.backbones.network import Network
 
 CHUNK = 500  # images at once
 

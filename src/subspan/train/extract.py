@@ -19,8 +19,9 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from subspan.arrays import FloatArray
-from subspan.backbones import CosineHead, Network
 from subspan.backbones.checkpoint import module_digest, read_tensors, write_tensors
+from subspan.backbones.heads import CosineHead
+from subspan.backbones.network import Network
 from subspan.train.augment import Augment
 from subspan.train.evaluate import CHUNK, batches, evaluation_mode, normalised
 from subspan.train.recipe import Recipe

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from subspan.data import ImageSet, Split
+from subspan.images.imageset import ImageSet
+from subspan.images.splits.split import Split
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from subspan.backbones import Network
 from subspan.backbones.cut import Tail, Where, cut
-from subspan.data import ImageSet, Split
-from subspan.features import FeatureSet
+from subspan.backbones.network import Network
+from subspan.features.feature_set import FeatureSet
+from subspan.images.imageset import ImageSet
+from subspan.images.splits.split import Split
 from subspan.train.collect import Chosen, Contents, choose
 from subspan.train.evaluate import CHUNK, evaluation_mode, inputs
 from subspan.train.extract import Extractor

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subspan.backbones import Network
 from subspan.backbones.joined import join_backbones, join_networks, principal_directions
+from subspan.backbones.network import Network
 from subspan.train.evaluate import evaluation_mode, inputs
 from subspan.train.job import Job
 from subspan.train.recipe import Recipe, kept_directions

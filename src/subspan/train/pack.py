@@ -7,11 +7,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from subspan.backbones import CosineHead, EuclideanHead, Network
-from subspan.data import ImageSet, Split
-from subspan.features import FeatureSet, Precision
+from subspan.arrays import FloatArray
+from subspan.backbones.heads import CosineHead, EuclideanHead
+from subspan.backbones.network import Network
+from subspan.features.feature_set import FeatureSet, Precision
+from subspan.images.imageset import ImageSet
+from subspan.images.splits.split import Split
 from subspan.train.collect import Collected, Contents
-from subspan.train.extract import FloatArray
 from subspan.train.run import RunSettings
 from subspan.values import option
 

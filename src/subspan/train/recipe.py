@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 import torch
 
-from subspan.backbones import Network, create_backbone, create_head, feature_dim
+from subspan.backbones.heads import create_head
 from subspan.backbones.joined import join_backbones, join_networks
+from subspan.backbones.network import Network, feature_dim
+from subspan.backbones.registry import create_backbone
 from subspan.train.seeds import derive_seed, member_seed
 from subspan.values import check_options, option
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from subspan.backbones import Network
 from subspan.backbones.checkpoint import read_tensors, write_tensors
-from subspan.data import Split
-from subspan.files import replacing
+from subspan.backbones.network import Network
+from subspan.files.atomic import replacing
+from subspan.images.splits.split import Split
 from subspan.train.recipe import Recipe, build_network
 from subspan.train.step import TrainStep
 

@@ -16,7 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from subspan.backbones import CosineHead, Network, Statistics, use_statistics
+from subspan.backbones.blocks import Statistics, use_statistics
+from subspan.backbones.heads import CosineHead
+from subspan.backbones.network import Network
 from subspan.train.augment import Augment
 from subspan.train.loss import count_correct, mixed_cross_entropy
 from subspan.train.optimiser import Muon, Optimiser, Sgd

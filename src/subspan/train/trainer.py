@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subspan.backbones import Network, Statistics
+from subspan.backbones.blocks import Statistics
+from subspan.backbones.network import Network
 from subspan.progress import Progress
 from subspan.train import logs, run
 from subspan.train.distributed import Processes

@@ -1,0 +1,214 @@
+"""Full-batch SGD in span coordinates: the paper's iterates and its stop rule, for a whole batch of sessions at once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from subspan.engine.objective import Problem, Solution
+from subspan.engine.span import Buffers, Coordinates, Span, to_span
+
+WARM_UP = 3  # steps before one is recorded
+SYNC_EVERY = 25  # on a GPU the loop asks only so often whether every problem has stopped
+
+
+@dataclass(frozen=True)
+class SgdOptions:
+    """The paper's optimiser. Momentum and weight decay act as in ``torch.optim.SGD``."""
+
+    learning_rate: float | Tensor = 0.002  # one number, or one per problem (E,)
+    momentum: float = 0.9
+    max_steps: int = 1000
+    tolerance: float = 1e-4  # a change of the loss below this counts as small
+    patience: int = 10  # so many small changes in a row end a session
+    engine: Literal["auto", "batched", "on_chip"] = "auto"  # on_chip.py's kernel where it pays, or PyTorch's operations
+
+
+def sgd(
+    problem: Problem, options: SgdOptions | None = None, progress: Callable[[int], object] | None = None
+) -> Solution:
+    """Minimise by gradient descent with momentum until the loss stands still.
+
+    The loss is taken before each step and leaves out weight decay. From the second step on it is compared with the
+    step before; ``patience`` consecutive changes below ``tolerance`` end the session, the last of these steps
+    included. Every problem of a batch stops by itself.
+
+    Parameters
+    ----------
+    problem : the session, single (n, d) or batched (E, n, d).
+    options : the optimiser's settings.
+    progress : called with the number of each step; on chip once, with the last.
+    """
+    options = options or SgdOptions()
+    span = to_span(problem)
+    on_chip = _on_chip(span, options)
+    if on_chip is None:
+        coordinates, steps, loss = _descend(span, options, progress)
+    else:
+        coordinates, steps, loss = on_chip.descend(span, options)
+        if progress is not None:
+            progress(int(steps.max()))
+    rows = span.rows(coordinates)
+    if problem.features.ndim == 2:
+        return Solution(rows[0], steps[0], loss[0])
+    return Solution(rows, steps, loss)
+
+
+def _on_chip(span: Span, options: SgdOptions) -> ModuleType | None:
+    """The module with the kernel that takes all steps of a problem on chip; None for the loop below."""
+    wanted = options.engine == "on_chip"
+    if not wanted and (options.engine == "batched" or span.labels.device.type != "cuda"):
+        return None
+    try:
+        from subspan.engine import on_chip
+    except ImportError as error:
+        if wanted:
+            raise ImportError("the engine 'on_chip' needs Triton; install it with: pip install triton") from error
+        return None
+    reason = on_chip.why_not(span)
+    if wanted and reason is not None:
+        raise ValueError(f"the engine 'on_chip' cannot take this problem: {reason}")
+    return on_chip if wanted or (reason is None and on_chip.pays(span)) else None
+
+
+def _descend(
+    span: Span, options: SgdOptions, progress: Callable[[int], object] | None
+) -> tuple[Coordinates, Tensor, Tensor]:
+    batch, device = span.labels.shape[0], span.labels.device
+    result = span.start()
+    result_steps = torch.zeros(batch, dtype=torch.int64, device=device)
+    result_loss = span.weight_decay.new_full((batch,), torch.inf)
+    rate = torch.as_tensor(options.learning_rate, dtype=result_loss.dtype, device=device).expand(batch)
+    loop = _Loop(span, options, torch.arange(batch, device=device), rate.clone())
+    sync_every, few = (SYNC_EVERY, 0.5) if device.type == "cuda" else (1, 1.0)
+    for step in range(1, options.max_steps + 1):
+        loop.step()
+        if progress is not None:
+            progress(step)
+        if step % sync_every == 0:
+            running = int(loop.running.sum())
+            if running == 0:
+                break
+            if running < few * len(loop.running):  # go on with the others alone; on a CPU one that stopped is enough
+                loop.write_to(result, result_steps, result_loss)
+                loop = loop.shrunk()
+    loop.write_to(result, result_steps, result_loss)
+    return result, result_steps, result_loss
+
+
+class _Loop:
+    """The problems still in the loop, and their state. A step changes all of it in place, without asking the device."""
+
+    def __init__(self, span: Span, options: SgdOptions, problems: Tensor, rate: Tensor) -> None:
+        self.span, self.options, self.problems, self.rate = span, options, problems, rate
+        self.x = span.start()
+        self.velocity = self.x.map(torch.zeros_like)
+        self.steps = torch.zeros_like(problems)
+        self.small = torch.zeros_like(problems)  # small changes of the loss in a row
+        self.loss = torch.full_like(rate, torch.inf)
+        self.running = torch.ones_like(problems, dtype=torch.bool)
+        self._buffers = Buffers.of(span)
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._taken = 0
+
+    def step(self) -> None:
+        """One step; on a GPU it is recorded once and then replayed without gaps between its kernels."""
+        if self._graph is not None:
+            self._graph.replay()
+        elif self.problems.device.type != "cuda" or self._taken < WARM_UP:
+            self._take_step()
+            self._taken += 1
+        else:
+            torch.cuda.synchronize(self.problems.device)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._take_step()
+            self._graph = graph
+            graph.replay()  # recording does not run
+
+    def _take_step(self) -> None:
+        rate = self.rate * self.running
+        loss = _gradient_step(self.span, self.x, self.velocity, rate, self.options.momentum, self._buffers)
+        is_small = (loss - self.loss).abs() < self.options.tolerance  # never on the first step: the loss before is inf
+        self.small.add_(1).mul_(is_small)
+        torch.where(self.running, loss, self.loss, out=self.loss)
+        self.steps.add_(self.running)
+        self.running.logical_and_(self.small < self.options.patience)
+
+    def write_to(self, x: Coordinates, steps: Tensor, loss: Tensor) -> None:
+        """Write the state of these problems into that of all."""
+        mine, all_of_them = ([c.delta, c.reference, *c.frame] for c in (self.x, x))
+        for whole, piece in zip(all_of_them, mine, strict=True):
+            whole[self.problems] = piece
+        steps[self.problems], loss[self.problems] = self.steps, self.loss
+
+    def shrunk(self) -> "_Loop":
+        """The loop without the problems that have stopped."""
+        keep = self.running.nonzero()[:, 0]
+        other = _Loop(self.span.select(keep), self.options, self.problems[keep], self.rate[keep])
+        other.x, other.velocity = self.x.map(partial(_pick, keep)), self.velocity.map(partial(_pick, keep))
+        other.steps, other.small, other.loss = self.steps[keep], self.small[keep], self.loss[keep]
+        return other
+
+
+def _gradient_step(
+    span: Span, x: Coordinates, velocity: Coordinates, rate: Tensor, momentum: float, buffers: Buffers
+) -> Tensor:
+    """One step of SGD in place; returns the loss (E,) before it. A rate of 0 leaves a problem where it is."""
+    scalar, duals = span.duals(x, buffers)
+    change = span.square(x, scalar, duals).clamp_min_(0)  # squared norms by part (E, parts)
+    cross_entropy, gradient = cross_entropy_and_gradient(span, span.logits(duals, out=buffers.logits), buffers)
+    norm = change.sqrt()
+    penalty = torch.where(span.is_norm, norm, change) * span.strength
+    decay = span.weight_decay[:, None]
+    hold = decay + pull_strength(span, norm)
+
+    velocity.delta.mul_(momentum).add_(hold * x.delta)
+    velocity.reference.mul_(momentum).add_(hold * x.reference + decay)
+    back = -rate[:, None]
+    x.delta.addcmul_(velocity.delta, back)
+    x.reference.addcmul_(velocity.reference, back)
+    for i, component in enumerate(span.components):
+        frame, speed = x.frame[i], velocity.frame[i]
+        pulled = component.pull(gradient[:, slice(*component.rows)])
+        torch.add(pulled, speed, alpha=momentum, out=speed)
+        speed.addcmul_(component.spread(hold[:, slice(*component.parts)]), frame)
+        frame.addcmul_(speed, back[..., None])
+    return cross_entropy + penalty.sum(-1)
+
+
+def _pick(indices: Tensor, tensor: Tensor) -> Tensor:
+    return tensor[indices]
+
+
+def cross_entropy_and_gradient(span: Span, logits: Tensor, out: Buffers | None = None) -> tuple[Tensor, Tensor]:
+    """The weighted cross-entropy (E,) and its gradient by the logits (E, C, n)."""
+    labels, weight = span.labels[:, None], span.sample_weight[:, None]
+    probability = torch.softmax(logits, dim=1, out=None if out is None else out.probability)
+    surprise = _surprise(logits, probability, labels)
+    gradient = probability.mul_(weight).scatter_add_(1, labels, -weight)
+    return (surprise * span.sample_weight).sum(-1), gradient
+
+
+def _surprise(logits: Tensor, probability: Tensor, labels: Tensor) -> Tensor:
+    """Minus the logarithm of the labels' probabilities (E, n); where these are no numbers any more, by the logits."""
+    of_label = probability.gather(1, labels)[:, 0]
+    tiny = torch.finfo(of_label.dtype).tiny
+    if not of_label.is_cuda and float(of_label.min()) >= tiny:  # a GPU is not asked within a step
+        return -of_label.log()
+    top, top_class = logits.max(1, keepdim=True)
+    of_top = probability.gather(1, top_class)
+    return torch.where(of_label < tiny, (top - logits.gather(1, labels) - of_top.log())[:, 0], -of_label.log())
+
+
+def pull_strength(span: Span, norm: Tensor) -> Tensor:
+    """The factor (E, parts) by which a penalty pulls a change back: its gradient is this times the change.
+
+    At zero change the gradient of ``norm`` is taken as 0: the first step of a session starts exactly there.
+    """
+    of_norm = torch.where(norm > 0, span.strength / norm.clamp_min(torch.finfo(norm.dtype).tiny), 0)
+    return torch.where(span.is_norm, of_norm, 2 * span.strength)

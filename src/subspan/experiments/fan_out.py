@@ -1,0 +1,127 @@
+"""Many pieces of work that have nothing to do with one another: over the cores of a machine, or over a Ray cluster.
+
+A piece of work is a call ``work(shared, item, tick)`` of a function of some module: ``shared`` goes to every process
+once, ``tick()`` says that a part of the item is done. Results do not depend on where the pieces run.
+"""
+
+import multiprocessing
+import os
+import queue
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from subspan.experiments import worker
+from subspan.experiments.inputs import ProtocolError
+from subspan.values import check_options, option
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Tick = Callable[[], object]
+Work = Callable[[Any, Any, Tick], Any]
+
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where work runs."""
+
+    device: str = option("cpu", "cpu or cuda")
+    workers: int | None = option(None, "processes; default one per core, one on a GPU")
+    ray: bool = option(False, "fan out over a Ray cluster (RAY_ADDRESS, else the one running here, else a new one)")
+
+    def __post_init__(self) -> None:
+        cuda = self.device.startswith("cuda")
+        # Whether there is a GPU is a question to the machines of a cluster, not to this one.
+        if self.device != "cpu" and not (cuda and (self.ray or torch.cuda.is_available())):
+            raise ProtocolError(f"device must be cpu, or cuda where there is a GPU; got '{self.device}'")
+        check_options(self, at_least={1: ("workers",)}, error=ProtocolError)
+
+
+def nothing(*_: object) -> None:
+    """What is called where nobody listens."""
+
+
+def fan_out(
+    work: Callable[[Any, Item, Tick], Result],
+    shared: Any,
+    items: Sequence[Item],
+    placement: Placement,
+    *,
+    cost: Callable[[Item], Any] | None = None,
+    on_tick: Tick = nothing,
+    on_result: Callable[[int, Result], object] = nothing,
+) -> list[Result]:
+    """One result per item, in their order.
+
+    Parameters
+    ----------
+    work : a function at the top of a module.
+    cost : items of a higher cost start first: long ones leave no core idle at the end.
+    on_tick : called whenever a part of an item is done.
+    on_result : called here with number and result of an item as soon as it is done, each item once.
+    """
+    order = list(range(len(items)))
+    if cost is not None:
+        order.sort(key=lambda i: cost(items[i]), reverse=True)
+    if placement.ray:
+        from subspan.experiments.ray_cluster import run_on_ray
+
+        return run_on_ray(work, shared, items, order, gpu=placement.device != "cpu", listeners=(on_tick, on_result))
+    default = 1 if placement.device != "cpu" else os.cpu_count() or 1
+    workers = min(placement.workers or default, len(items))
+    if workers > 1:
+        return _run_in_pool(work, shared, items, order, workers, on_tick, on_result)
+    results: dict[int, Result] = {}
+    for i in order:
+        results[i] = work(shared, items[i], on_tick)
+        on_result(i, results[i])
+    return [results[i] for i in range(len(items))]
+
+
+def with_notes(call: Callable[[], Result]) -> tuple[Result, tuple[str, ...]]:
+    """The result of a call, and what it warned of, each sentence once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = call()
+    return result, tuple(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)))
+
+
+def _run_in_pool(
+    work: Work,
+    shared: Any,
+    items: Sequence[Any],
+    order: Sequence[int],
+    workers: int,
+    on_tick: Tick,
+    on_result: Callable[[int, Any], object],
+) -> list[Any]:
+    context = multiprocessing.get_context("spawn")
+    ticks = context.Queue()
+    lifeline, held = context.Pipe(duplex=False)
+    first = (worker.Lifeline(lifeline), ticks, work, shared)
+    waiting: dict[int, Future] = {}
+    results: dict[int, Any] = {}
+    try:
+        with ProcessPoolExecutor(workers, context, worker.start, first) as pool, held:
+            waiting = {i: pool.submit(worker.run, items[i]) for i in order}
+            while waiting:
+                for i in [i for i, future in waiting.items() if future.done()]:
+                    results[i] = waiting.pop(i).result()
+                    on_result(i, results[i])
+                try:
+                    ticks.get(timeout=POLL_SECONDS)
+                    on_tick()
+                except queue.Empty:
+                    continue
+    except BrokenProcessPool as error:
+        raise ProtocolError(
+            f"one of {workers} worker processes ended abruptly; where memory ran out, fewer of them need less"
+        ) from error
+    return [results[i] for i in range(len(items))]

@@ -1,0 +1,124 @@
+"""What every protocol does with a feature file before it runs: see that a method can, put the arrays on a device."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from subspan.engine.contract import BaseSession, Method
+from subspan.engine.objective import append_one
+from subspan.experiments.results import WeightSpace
+from subspan.features.feature_set import FeatureSet
+from subspan.learners.registry import spec_of
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+class ProtocolError(ValueError):
+    """A protocol cannot run on this file with this method; the message says which rule is broken."""
+
+
+def digest_of(name: str, protocol: "DataclassInstance") -> str:
+    """A short hash of a protocol's name and all its settings, stamped on every result."""
+    text = json.dumps({"protocol": name, **asdict(protocol)}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def missing_for(features: FeatureSet, method: Method, memory: bool, embeddings: NDArray | None) -> str | None:
+    """What keeps a method from running on these features, as a sentence; None if nothing does."""
+    needs = method.needs
+    if "embeddings" in needs and embeddings is None:
+        return f"method '{method.name}' needs embeddings of the classes; name a set or a file with --embeddings"
+    if "means" in needs and features.base_mean is None:
+        return f"method '{spec_of(method)}' needs the array 'base_mean', which the feature file lacks"
+    if "covariance" in needs and features.base_covariance is None:
+        return f"method '{spec_of(method)}' needs the array 'base_covariance', which the feature file lacks"
+    if memory and features.base_memory is None:
+        return "running with memory needs the array 'base_memory', which the feature file lacks"
+    return None
+
+
+def check_inputs(features: FeatureSet, method: Method, memory: bool, embeddings: NDArray | None) -> None:
+    """Raise unless the method can run on these features with these embeddings (C0 + C1, e)."""
+    problem = missing_for(features, method, memory, embeddings)
+    if problem:
+        raise ProtocolError(problem)
+    classes = features.base_count + features.novel_count
+    if embeddings is not None and len(embeddings) != classes:
+        raise ProtocolError(f"there are {classes} classes but {len(embeddings)} embeddings")
+
+
+@dataclass(frozen=True)
+class FeatureTensors:
+    """A feature set on a device. A bias, where head and method have one, is the last weight of each row."""
+
+    base: BaseSession
+    support: Tensor  # (S, copies, d): items of novel_support
+    base_queries: Tensor  # (N, d): items of base_test
+    novel_queries: Tensor  # (M, d): items of novel_test
+    base_memory: Tensor | None  # (C0, d)
+    embeddings: Tensor | None  # (C0 + C1, e)
+
+    @classmethod
+    def of(
+        cls,
+        features: FeatureSet,
+        embeddings: NDArray | None,
+        *,
+        use_bias: bool,
+        device: str | torch.device,
+        dtype: torch.dtype,
+    ) -> "FeatureTensors":
+        """The arrays as tensors; ``use_bias`` is what the method says, the head may have none."""
+        features = features.for_linear_scores()
+
+        def tensor(array: NDArray) -> Tensor:
+            return torch.tensor(array, dtype=dtype, device=device)  # a copy: arrays may be read-only
+
+        with_bias = features.base_bias is not None and use_bias
+
+        def augmented(array: NDArray) -> Tensor:
+            return append_one(tensor(array)) if with_bias else tensor(array)
+
+        rows = tensor(features.base_weight)
+        if with_bias:
+            assert features.base_bias is not None
+            rows = torch.cat([rows, tensor(features.base_bias)[:, None]], dim=1)
+        vectors = None if embeddings is None else tensor(embeddings)
+        means = None if features.base_mean is None else augmented(features.base_mean)
+        covariance = None if features.base_covariance is None else tensor(features.base_covariance)
+        known = None if vectors is None else vectors[: features.base_count]
+        return cls(
+            base=BaseSession(rows, means, known, covariance=covariance),
+            support=augmented(features.novel_support),
+            base_queries=augmented(features.base_test),
+            novel_queries=augmented(features.novel_test),
+            base_memory=None if features.base_memory is None else augmented(features.base_memory),
+            embeddings=vectors,
+        )
+
+
+def weight_space(
+    method: Method, base: BaseSession, rows: Tensor, embeddings: Tensor | None, names: tuple[str, ...]
+) -> WeightSpace | None:
+    """The rows (C, d) of one head after its session, base rows first; None for a method without targets.
+
+    ``embeddings`` (K, e) are of the novel classes, ``names`` of all C.
+    """
+    count = len(base.rows)
+    targets = method.targets(base, rows[count:], embeddings)
+    if targets is None:
+        return None
+    return WeightSpace(
+        base=rows[:count].double().cpu().numpy(),
+        novel=rows[count:].double().cpu().numpy(),
+        targets=targets.double().cpu().numpy(),
+        base_names=names[:count],
+        novel_names=names[count : len(rows)],
+        moving=method.moving_targets,
+    )

@@ -1,0 +1,292 @@
+"""The multi-session protocol: base classes, then session after session of novel ones, measured on all classes seen."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from subspan.engine.contract import BaseSession, Head, Memory, Method, Session, State, Update, class_means
+from subspan.experiments.inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
+from subspan.experiments.metrics import confusion_counts
+from subspan.experiments.results import MethodResult, WeightSpace
+from subspan.features.feature_set import FeatureSet
+from subspan.learners.registry import spec_of
+from subspan.values import check_options, option
+
+
+@dataclass(frozen=True)
+class MultiSession:
+    """How the sessions of a feature file are drawn. Novel classes come in file order, ``ways`` at a time."""
+
+    ways: int = option(5, "novel classes per session")
+    shots: int = option(5, "support images per novel class")
+    draws: int = option(5, "random support draws; 0 takes the first images in file order")
+    seed: int = option(0, "seed of the draws and of the rows' start")
+    dtype: Literal["float32", "float64"] = option("float32", "arithmetic")
+
+    def __post_init__(self) -> None:
+        check_options(self, at_least={1: ("ways", "shots"), 0: ("draws", "seed")}, error=ProtocolError)
+
+    @property
+    def digest(self) -> str:
+        """A short hash of all settings, stamped on every result."""
+        return digest_of("multi-session", self)
+
+    def run(
+        self,
+        features: FeatureSet,
+        method: Method,
+        *,
+        memory: bool,
+        embeddings: NDArray | None = None,
+        device: str | torch.device = "cpu",
+        on_session: Callable[[int], object] | None = None,
+        keep_predictions: bool = False,
+    ) -> MethodResult:
+        """Run all sessions of one file; all draws are solved at once.
+
+        Parameters
+        ----------
+        embeddings : of all classes (C0 + C1, e), base first, for methods that need them.
+        on_session : called with the number of each session that is done.
+        keep_predictions : keep every predicted class.
+        """
+        together = run_together(
+            [(self, features, embeddings)],
+            method,
+            memory=memory,
+            device=device,
+            on_session=on_session,
+            keep_predictions=keep_predictions,
+        )
+        return together[0]
+
+
+RANDOM = MultiSession(draws=1)  # the paper's on a random split: one support draw
+FIXED = MultiSession(draws=0)  # and on the fixed split: the listed images
+
+
+def run_together(
+    files: Sequence[tuple[MultiSession, FeatureSet, NDArray | None]],
+    method: Method,
+    *,
+    memory: bool,
+    device: str | torch.device = "cpu",
+    on_session: Callable[[int], object] | None = None,
+    keep_predictions: bool = False,
+) -> list[MethodResult]:
+    """Run several files, (protocol, features, embeddings) each, in step: all their draws are solved at once.
+
+    They must have the same number of sessions. What the solving takes counts for each by its share of the draws.
+    """
+    runs = [_Run(protocol, file, method, memory, vectors, torch.device(device)) for protocol, file, vectors in files]
+    draws = sum(len(run.images) for run in runs)
+    for session in range(1, runs[0].session_count + 1):
+        prepared = []
+        for run in runs:
+            with run.timed():
+                prepared.append(run.prepare(session))
+        began = time.perf_counter()
+        updates = method.learn_together(prepared)
+        solving = time.perf_counter() - began
+        for run, update in zip(runs, updates, strict=True):
+            run.seconds += solving * len(run.images) / draws
+            with run.timed():
+                run.accept(session, update)
+        if on_session is not None:
+            on_session(session)
+    return [run.result(keep_predictions) for run in runs]
+
+
+class _Run:
+    """One method on one file: state and measurements over the sessions. E draws run as one batch."""
+
+    def __init__(
+        self,
+        protocol: MultiSession,
+        features: FeatureSet,
+        method: Method,
+        memory: bool,
+        embeddings: NDArray | None,
+        device: torch.device,
+    ) -> None:
+        began = time.perf_counter()
+        self.protocol, self.method, self.memory = protocol, method, memory
+        self.features, self.device = features, device
+        self.session_count = -(-features.novel_count // protocol.ways)
+        check_inputs(features, method, memory, embeddings)
+        self.tensors = FeatureTensors.of(
+            features, embeddings, use_bias=method.uses_bias, device=device, dtype=getattr(torch, protocol.dtype)
+        )
+        self.base, self.embeddings = self.tensors.base, self.tensors.embeddings
+        self.images = self._draw_images()  # (E, C1, shots)
+        draws = len(self.images)
+        base_rows = method.base_rows(self.base)
+        self.rows = base_rows.expand(draws, -1, -1)
+        self.references = self.rows
+        self.state: State | None = None
+
+        self.queries = torch.cat([self.tensors.base_queries, self.tensors.novel_queries])
+        self.query_labels = np.concatenate(
+            [features.base_test_labels, features.base_count + features.novel_test_labels]
+        )
+        self.predictions: list[NDArray[np.int64]] = []  # per session (E, queries of the classes seen)
+        self._measure()
+        self.steps: list[NDArray] = []
+        self.weight_space: WeightSpace | None = None
+        self.seconds = time.perf_counter() - began
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count what the block takes among the seconds of this run."""
+        began = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - began
+
+    def learn(self, session: int) -> None:
+        """Learn session t > 0 in all draws and measure."""
+        self.accept(session, self.method.learn(*self.prepare(session)))
+
+    def prepare(self, session: int) -> tuple[BaseSession, Head, Session]:
+        """What the method is given for session t > 0, in all draws."""
+        first = self.rows.shape[1]
+        novel = range(first - self.features.base_count, min(self._seen_novel(session), self.features.novel_count))
+        learning = tuple(first + i for i in range(len(novel)))
+        support, labels = self._support(novel)
+        extra = self.rows.new_zeros(len(self.rows), len(novel), self.rows.shape[2])
+        rows = torch.cat([self.rows, extra], dim=1)
+        references = rows if self.references is self.rows else torch.cat([self.references, extra], dim=1)
+        means = class_means(support, labels, learning)
+        head = Head(rows, references, self.features.base_count, learning, means, state=self.state)
+        embeddings = None if self.embeddings is None else self.embeddings[list(learning)]
+        seeds = tuple(seed_of(self.protocol.seed, draw, session) for draw in range(len(rows)))
+        self.references = references
+        return self.base, head, Session(support, labels, *self._memory(novel.start), embeddings, seeds)
+
+    def accept(self, session: int, update: Update) -> None:
+        """Take over rows and state after a session and measure."""
+        first = self.rows.shape[1]
+        self.rows, self.state = update.rows, update.state
+        self.references = torch.cat([self.references[:, :first], update.rows[:, first:]], dim=1)
+        self.steps.append(update.steps.cpu().numpy())
+        self._measure()
+        if session == 1:
+            embeddings = None if self.embeddings is None else self.embeddings[first : self.rows.shape[1]]
+            self.weight_space = weight_space(
+                self.method, self.base, self.rows[0], embeddings, self.features.class_names
+            )
+
+    def result(self, keep_predictions: bool) -> MethodResult:
+        base_count, ways = self.features.base_count, self.protocol.ways
+        counts = [base_count] + [
+            base_count + min(self._seen_novel(s), self.features.novel_count) for s in range(1, self.session_count + 1)
+        ]
+        if self.method.scores_apart:
+            with self.timed():
+                self._measure_all(counts)
+        draws = len(self.images)
+        session_of = np.where(self.query_labels < base_count, 0, 1 + (self.query_labels - base_count) // ways)
+        # by_session[e, t, s]: accuracy on the classes of session s after session t
+        by_session = np.full((draws, self.session_count + 1, self.session_count + 1), np.nan)
+        confusion = np.zeros((self.session_count + 1, counts[-1], counts[-1]), np.int64)
+        for t, predicted in enumerate(self.predictions):
+            seen = self.query_labels < counts[t]
+            for s in range(t + 1):
+                right = predicted[:, session_of[seen] == s] == self.query_labels[seen & (session_of == s)]
+                by_session[:, t, s] = 100 * right.mean(1)
+            confusion[t] = confusion_counts(np.tile(self.query_labels[seen], draws), predicted.reshape(-1), counts[-1])
+        with_novel = by_session[:, 1:, 1:]
+        novel = np.full((draws, self.session_count + 1), np.nan)
+        for t in range(1, self.session_count + 1):
+            novel[:, t] = by_session[:, t, 1 : t + 1].mean(1)
+        return MethodResult(
+            method=spec_of(self.method),
+            memory=self.memory,
+            class_counts=tuple(counts),
+            base=by_session[:, :, 0],
+            novel=novel,
+            steps=np.stack(self.steps, axis=1).astype(np.float64),
+            seconds=self.seconds,
+            protocol=self.protocol.digest,
+            splits=np.zeros(draws, np.int64),
+            novel_at_birth=np.diagonal(with_novel, axis1=1, axis2=2).copy(),
+            novel_at_end=with_novel[:, -1],
+            confusion=confusion,
+            weight_space=self.weight_space,
+            final_rows=self.rows.double().cpu().numpy(),
+            predictions=tuple(self.predictions) if keep_predictions else None,
+            query_labels=self.query_labels if keep_predictions else None,
+        )
+
+    def _seen_novel(self, session: int) -> int:
+        return session * self.protocol.ways
+
+    def _draw_images(self) -> NDArray[np.int64]:
+        """Support images (E, C1, shots) of every draw: positions in ``novel_support``."""
+        shots, labels = self.protocol.shots, self.features.novel_support_labels
+        places = [np.flatnonzero(labels == c) for c in range(self.features.novel_count)]
+        fewest = min(places, key=len)
+        if len(fewest) < shots:
+            name = self.features.class_names[self.features.base_count + labels[fewest[0]]]
+            raise ProtocolError(f"{shots} shots asked for, but class '{name}' has only {len(fewest)} support images")
+        if self.protocol.draws == 0:
+            return np.stack([p[:shots] for p in places])[None]
+        images = []
+        for draw in range(self.protocol.draws):
+            rng = np.random.default_rng([self.protocol.seed, draw])
+            images.append(np.stack([rng.permutation(p)[:shots] for p in places]))
+        return np.stack(images)
+
+    def _support(self, novel: range) -> tuple[Tensor, Tensor]:
+        """Support (E, ways * shots * copies, d) of these novel classes, and its labels."""
+        chosen = torch.as_tensor(self.images[:, novel.start : novel.stop], device=self.device)  # (E, K, shots)
+        support = self.tensors.support[chosen]  # (E, K, shots, copies, d)
+        draws, count, shots, copies, d = support.shape
+        labels = self.features.base_count + torch.arange(novel.start, novel.stop, device=self.device)
+        labels = labels.repeat_interleave(shots * copies).expand(draws, -1)
+        return support.reshape(draws, count * shots * copies, d), labels
+
+    def _memory(self, earlier: int) -> tuple[Memory | None, Memory | None]:
+        """One stored example per base class, and the first image, with its copies, of every earlier novel class."""
+        if not self.memory:
+            return None, None
+        draws = len(self.images)
+        assert self.tensors.base_memory is not None
+        stored = self.tensors.base_memory.expand(draws, -1, -1)
+        labels = torch.arange(self.features.base_count, device=self.device).expand(draws, -1)
+        base = Memory(stored, labels)
+        if earlier == 0:
+            return base, None
+        images = torch.as_tensor(self.images[:, :earlier, 0], device=self.device)
+        first = self.tensors.support[images]  # (E, earlier, copies, d)
+        labels = self.features.base_count + torch.arange(earlier, device=self.device)
+        labels = labels.repeat_interleave(first.shape[2]).expand(draws, -1)
+        return base, Memory(first.flatten(1, 2), labels)
+
+    def _measure(self) -> None:
+        """Predict every test item of the classes seen so far, unless the rows of the last session tell them all."""
+        if not self.method.scores_apart:
+            queries = self.queries[self._seen(self.rows.shape[1])]
+            scores = self.method.scores_in(self.base, self.rows, queries, self.state)
+            self.predictions.append(scores.argmax(-1).cpu().numpy())
+
+    def _measure_all(self, counts: Sequence[int]) -> None:
+        """Predict after every session, with so many classes seen, from one score of each test item by each class."""
+        scores = self.method.scores_in(self.base, self.rows, self.queries, self.state)
+        for count in counts:
+            self.predictions.append(scores[:, self._seen(count), :count].argmax(-1).cpu().numpy())
+
+    def _seen(self, count: int) -> Tensor:
+        """Which test items (queries,) are of the first classes."""
+        return torch.as_tensor(self.query_labels < count, device=self.device)
+
+
+def seed_of(*numbers: int) -> int:
+    """One seed from several numbers."""
+    return int(np.random.SeedSequence(list(numbers)).generate_state(1)[0])

@@ -1,0 +1,119 @@
+"""All figures of a report that its results allow, each with title, caption and a text for those who do not see it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from subspan.experiments.report.curves import accuracy_curves
+from subspan.experiments.report.heatmaps import prediction_heatmaps
+from subspan.experiments.report.style import method_styles, to_png
+from subspan.experiments.report.summary import summarize
+from subspan.experiments.report.weight_space import weight_space_figure
+from subspan.experiments.results import MethodResult, WeightSpace
+
+
+@dataclass(frozen=True)
+class ReportFigure:
+    """One finished picture."""
+
+    name: str  # of its file, without ending
+    title: str
+    caption: str
+    alt: str
+    png: bytes
+
+
+def report_figures(results: Sequence[MethodResult]) -> list[ReportFigure]:
+    """Accuracy curves of each memory setting, heat maps, and the weight space with moving and with fixed targets."""
+    return [*curve_figures(results), *heatmap_figures(results), *weight_space_figures(results)]
+
+
+def curve_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
+    """Accuracy over sessions, one picture per memory setting."""
+    styles = method_styles([result.method for result in results])
+    for memory in (False, True):
+        chosen = [result for result in results if result.memory == memory]
+        if not chosen:
+            continue
+        last = "; ".join(f"{result.method} {summarize(result).weighted[:, -1].mean():.1f} %" for result in chosen)
+        yield ReportFigure(
+            name=f"accuracy-{'with' if memory else 'without'}-memory",
+            title=f"Accuracy over sessions, {_memory(memory)}",
+            caption="Accuracy on all classes seen so far, on base classes and on novel classes after each session. "
+            "Bands are 95 % intervals of the mean.",
+            alt=f"Line charts of accuracy over sessions. All classes after the last session: {last}.",
+            png=to_png(accuracy_curves(chosen, styles)),
+        )
+
+
+def heatmap_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
+    """Predictions of the first sessions, one method above another."""
+    chosen = _heatmap_rows(results)
+    if not chosen:
+        return
+    names = " above ".join(result.method for result in chosen)
+    yield ReportFigure(
+        name="predictions",
+        title=f"Predictions of the first sessions, {_memory(chosen[0].memory)}",
+        caption=f"{names}: predictions across, gold labels down, brighter is more frequent (square-root scale). Dashed "
+        "lines part base from novel classes; bright columns on the right are a bias towards novel classes."
+        + (" Of several feature files the first is shown." if chosen[0].splits.any() else ""),
+        alt=f"Heat maps of predicted against gold labels for each session, {names}.",
+        png=to_png(prediction_heatmaps(chosen)),
+    )
+
+
+def _heatmap_rows(results: Sequence[MethodResult]) -> list[MethodResult]:
+    """Fine-tuning above subspace, without memory if possible; other methods where one is missing."""
+    for memory in (False, True):
+        usable = [r for r in results if r.memory == memory and r.confusion is not None and len(r.class_counts) > 1]
+        by_kind = {_kind(result): result for result in reversed(usable)}
+        if by_kind:
+            others = [result for result in usable if by_kind[_kind(result)] is result]
+            rank = {"finetune": 0, "subspace": 1}
+            return sorted(others, key=lambda result: rank.get(_kind(result), 2))[:2]
+    return []
+
+
+def weight_space_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
+    """The first result with moving targets, and the first with fixed ones."""
+    for moving in (True, False):
+        result = _first(r for r in _without_memory_first(results) if r.weight_space and r.weight_space.moving == moving)
+        if result is None or result.weight_space is None:
+            continue
+        yield weight_space_picture(f"{result.method}, {_memory(result.memory)}", result.weight_space)
+
+
+def weight_space_picture(what: str, space: WeightSpace) -> ReportFigure:
+    """The weight space of one head; ``what`` names method and setting."""
+    kind = "moving" if space.moving else "fixed"
+    return ReportFigure(
+        name=f"weight-space-{kind}-targets",
+        title=f"Weight space with {kind} targets: {what}",
+        caption="The rows of the classifier on their first two principal components. Novel classes are red "
+        "triangles, each tied to its target, a green cross; "
+        + (
+            "the target is the row's projection on the base subspace and moves with it."
+            if space.moving
+            else "the target is fixed before the session starts."
+        )
+        + " Base classes are black; the nearest are named.",
+        alt=f"Scatter plot of {len(space.base)} base rows and {len(space.novel)} novel rows with their targets.",
+        png=to_png(weight_space_figure(space)),
+    )
+
+
+def _without_memory_first(results: Sequence[MethodResult]) -> list[MethodResult]:
+    return sorted(results, key=lambda result: result.memory)
+
+
+def _first(results: Iterable[MethodResult]) -> MethodResult | None:
+    return next(iter(results), None)
+
+
+def _kind(result: MethodResult) -> str:
+    """The method's name without its options."""
+    return result.method.partition(":")[0]
+
+
+def _memory(memory: bool) -> str:
+    return "with memory" if memory else "without memory"

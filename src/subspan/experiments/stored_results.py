@@ -1,0 +1,138 @@
+"""Results that are kept because they cannot be run again from features: of systems that move the network.
+
+One JSON file each: the accuracies of a protocol run as they were measured, and what made them (hash of the protocol,
+split and its digest, seeds, commit, device, seconds, options). Tables show such a result marked as stored.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from subspan.experiments.inputs import ProtocolError
+from subspan.experiments.results import EpisodeResult, MethodResult
+from subspan.files.atomic import replacing
+
+FORMAT = 1
+SUFFIX = ".json"
+_KINDS: Mapping[str, type[MethodResult] | type[EpisodeResult]] = {
+    "multi-session": MethodResult,
+    "single-session": EpisodeResult,
+}
+_LEFT_OUT = ("confusion", "weight_space", "final_rows", "predictions", "query_labels")  # large, or not needed again
+_PLAIN = {"method": str, "memory": bool, "class_counts": tuple, "shots": int, "seconds": float, "protocol": str}
+_WHOLE = ("splits",)
+_ACCURACIES = ("base", "novel", "base_alone", "novel_alone", "novel_at_birth", "novel_at_end")
+
+
+@dataclass(frozen=True, eq=False)
+class StoredResult:
+    """A result of a system and what made it."""
+
+    system: str  # its name; the result has it with its options
+    marks: str  # how far its description was checked
+    result: MethodResult | EpisodeResult
+    split: str  # as on the command line: "random:1"
+    split_digest: str
+    items: str  # hash of the images that supported and tested
+    about: Mapping[str, Any] = field(default_factory=dict)  # seed, options, run, commit, device, seconds, date
+    path: str = ""
+
+    @property
+    def protocol_name(self) -> str:
+        """multi-session or single-session."""
+        return next(name for name, kind in _KINDS.items() if isinstance(self.result, kind))
+
+    @property
+    def minutes(self) -> float:
+        """Of the device that made it, all that came before the sessions or episodes, whose seconds the result has.
+
+        A file that does not tell them apart counts as a whole.
+        """
+        return float(self.about.get("seconds_before_sessions", self.about.get("seconds", 0.0))) / 60
+
+    @property
+    def recipe(self) -> str | None:
+        """Of the base session that it started from; None where the file does not say."""
+        base = self.about.get("base_session")
+        return base.get("recipe") if isinstance(base, Mapping) else None
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as JSON, in one step."""
+        path = Path(path)
+        if path.suffix != SUFFIX:
+            raise ProtocolError(f"a stored result is written as {SUFFIX}; got '{path}'")
+        kept = [f.name for f in fields(self.result) if f.name not in _LEFT_OUT]
+        record = {
+            "format": FORMAT,
+            "protocol": self.protocol_name,
+            **{name: getattr(self, name) for name in ("system", "marks", "split", "split_digest", "items")},
+            "about": dict(self.about),
+            "result": {name: _to_plain(getattr(self.result, name)) for name in kept},
+        }
+        lines = [f"{json.dumps(key)}: {_text(value)}" for key, value in record.items()]
+        with replacing(path) as file:
+            file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> "StoredResult":
+        """Read what :meth:`save` wrote."""
+        try:
+            record = json.loads(Path(path).read_text("utf-8"))
+            if int(record["format"]) > FORMAT:
+                raise ProtocolError(f"'{path}' has format {record['format']}; this version of Subspan reads {FORMAT}")
+            kind = _KINDS[record["protocol"]]
+            result = kind(**{name: _from_plain(name, value) for name, value in record["result"].items()})
+            texts = {name: str(record[name]) for name in ("system", "marks", "split", "split_digest", "items")}
+            stored = cls(**texts, result=result, about=dict(record["about"]), path=str(path))
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise ProtocolError(f"'{path}' is no readable stored result: {error!r}") from error
+        _check(stored)
+        return stored
+
+
+def stored_results(folder: str | Path, protocol: str) -> list[StoredResult]:
+    """All results in a folder, by file name, that a protocol of this hash has made."""
+    every = [StoredResult.load(path) for path in sorted(Path(folder).glob(f"*{SUFFIX}"))]
+    return [one for one in every if one.result.protocol == protocol]
+
+
+def _check(stored: StoredResult) -> None:
+    """Raise unless every accuracy is a percentage and the arrays are of one shape."""
+    result, first = stored.result, stored.result.base.shape
+    for name in (f.name for f in fields(result)):
+        values = getattr(result, name)
+        if name in _ACCURACIES:
+            bad = values[~np.isnan(values)]
+            if bad.size and (bad.min() < 0 or bad.max() > 100):
+                raise ProtocolError(f"'{stored.path}' is damaged: '{name}' holds {bad[(bad < 0) | (bad > 100)][0]:g} %")
+        if isinstance(values, np.ndarray) and len(values) != first[0]:
+            raise ProtocolError(f"'{stored.path}' is damaged: '{name}' has {len(values)} entries, 'base' {first[0]}")
+
+
+def _to_plain(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    if np.issubdtype(value.dtype, np.integer):
+        return value.tolist()
+    return np.where(np.isfinite(value), value, np.array(None, dtype=object)).tolist()
+
+
+def _from_plain(name: str, value: Any) -> Any:
+    if name in _PLAIN:
+        return _PLAIN[name](value)
+    if name == "notes":
+        return tuple(str(note) for note in value)
+    return np.array(value, dtype=np.int64 if name in _WHOLE else np.float64)  # None becomes NaN
+
+
+def _text(value: Any) -> str:
+    """JSON, an object with one line for each of its entries."""
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    inner = [f" {json.dumps(key)}: {json.dumps(entry, ensure_ascii=False)}" for key, entry in value.items()]
+    return "{\n" + ",\n".join(inner) + "\n}"

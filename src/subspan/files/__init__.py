@@ -1,0 +1,1 @@
+"""Files that are checked and atomic: arrays, and the versioned store."""

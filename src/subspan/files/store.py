@@ -1,0 +1,481 @@
+"""The model directory ``NAME.subspan``: immutable, checksummed versions and one pointer that is switched atomically.
+
+    zoo.subspan/
+        store.json                       the pointer: format, current id, chain of ids (oldest first)
+        lock                             held by the one process that is writing
+        versions/ID/version.json         format, meta, and dtype, shape and SHA-256 of every array
+        versions/ID/arrays.safetensors   the arrays
+
+ID is the SHA-256 of ``version.json``, so an id vouches for everything below it, and a version never changes once it has
+its name. Whoever reads needs no lock: the pointer is replaced in one step, after all it points to is on the disk. No
+pickle is written or read, and no link is followed out of the directory: it may come from anybody.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from subspan.files.atomic import sync, sync_folder
+
+__all__ = [
+    "Pointer",
+    "StoreBusyError",
+    "StoreChangedError",
+    "StoreError",
+    "Version",
+    "load_version",
+    "make_version",
+    "prune",
+    "read",
+    "version_id",
+    "version_ids",
+    "write",
+]
+
+FORMAT = 1
+POINTER, LOCK, VERSIONS = "store.json", "lock", "versions"
+MANIFEST, ARRAYS = "version.json", "arrays.safetensors"
+TEMPORARY = ".tmp-"  # unfinished files and folders; only the holder of the lock makes, and therefore removes, them
+DTYPES = frozenset(
+    ["bool", "complex64", "float16", "float32", "float64"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+
+StorePath = str | os.PathLike[str]
+
+
+class StoreError(ValueError):
+    """The model directory cannot be read or written; the message names the file and the rule."""
+
+
+class StoreBusyError(StoreError):
+    """Another process is writing, or has written since the caller last read."""
+
+
+class StoreChangedError(StoreBusyError):
+    """Another process has written since the caller last read: read again, redo the change, write again."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """One immutable state of a model; two are equal when their ids are.
+
+    Parameters
+    ----------
+    id : SHA-256 in hexadecimal, as :func:`version_id` gives it.
+    arrays : named arrays of any shape, numbers or booleans only.
+    meta : plain JSON values (a tuple comes back as a list).
+    """
+
+    id: str
+    arrays: Mapping[str, NDArray[Any]] = field(compare=False)
+    meta: Mapping[str, Any] = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """Which versions a store offers: ``chain`` oldest first, ``current`` one of them."""
+
+    current: str
+    chain: tuple[str, ...]
+
+
+def version_id(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
+    """The id of a version with this content: equal content, equal id.
+
+    Examples
+    --------
+    >>> weight = np.eye(3, dtype=np.float32)
+    >>> version_id({"weight": weight}, {"names": ["ash"]}) == version_id({"weight": weight.copy()}, {"names": ["ash"]})
+    True
+    """
+    return _digest(_manifest(_plain(arrays), meta))
+
+
+def make_version(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Version:
+    """A version with its id computed. The arrays are not copied: leave them as they are from here on."""
+    return Version(version_id(arrays, meta), arrays, meta)
+
+
+def read(path: StorePath) -> Pointer:
+    """The pointer of the store at ``path``."""
+    root, file = Path(path), Path(path) / POINTER
+    data = _read_bytes(_inside(file, root))
+    if data is None:
+        if not os.path.exists(root):
+            raise StoreError(f"'{root}' is not a Subspan store: there is nothing there")
+        if not os.path.isdir(root):
+            raise StoreError(f"'{root}' is not a Subspan store: it is a file; a store is a directory")
+        raise StoreError(f"'{root}' is not a Subspan store, or was never finished: '{POINTER}' is missing")
+    content = _parse(file, data)
+    current, chain = content.get("current"), content.get("chain")
+    if not (isinstance(chain, list) and all(map(_is_id, chain)) and isinstance(current, str) and current in chain):
+        raise StoreError(f"'{file}' is damaged: its chain must be a list of version ids, the current one among them")
+    return Pointer(current, tuple(chain))
+
+
+def version_ids(path: StorePath) -> list[str]:
+    """Ids of all version folders of the store, in the chain or not, oldest first."""
+    try:
+        folders = [entry for entry in (Path(path) / VERSIONS).iterdir() if _is_id(entry.name)]
+        return [entry.name for entry in sorted(folders, key=lambda entry: (entry.stat().st_mtime_ns, entry.name))]
+    except OSError as error:
+        raise StoreError(f"'{path}' has no readable '{VERSIONS}' folder: {error.strerror}") from error
+
+
+def load_version(path: StorePath, id: str, verify: bool = True) -> Version:
+    """One version with its arrays in memory, whatever state the pointer and the other versions are in.
+
+    ``verify=False`` skips the checksums of the arrays; names, dtypes and shapes are always compared with the manifest.
+    """
+    if not _is_id(id):
+        raise StoreError(f"a version id is 64 hexadecimal digits, not {id!r}")
+    folder = Path(path) / VERSIONS / id
+    manifest = _read_manifest(folder)
+    file = _inside(folder / ARRAYS, Path(path))
+    arrays: dict[str, NDArray[Any]] = {}
+    try:
+        file.open("rb").close()  # safe_open calls every failure "not found"
+        with safe_open(file, framework="np") as tensors:
+            names = set(tensors.keys())
+            for name, entry in manifest["arrays"].items():
+                if name not in names:
+                    raise StoreError(f"'{file}' is damaged: array '{name}' is missing")
+                arrays[name] = tensors.get_tensor(name)
+                if (found := _describe(arrays[name], None if verify else entry.get("sha256"))) != entry:
+                    raise StoreError(f"'{file}' is damaged: array '{name}' is {found}, the manifest says {entry}")
+    except FileNotFoundError:
+        raise StoreError(f"version {id[:12]} of '{path}' is incomplete: '{file}' is missing") from None
+    except OSError as error:
+        raise StoreError(f"'{file}' cannot be read: {error.strerror or error}") from error
+    except SafetensorError as error:
+        raise StoreError(f"'{file}' is truncated or foreign: {error}") from None
+    return Version(id, arrays, manifest["meta"])
+
+
+def write(
+    path: StorePath,
+    versions: Sequence[Version | str],
+    current: str,
+    *,
+    expected: str | None = None,
+    timeout: float = 10.0,
+) -> Pointer:
+    """Make ``versions`` the chain of the store at ``path``, made if new, and ``current`` its current one.
+
+    When this returns, all of it is on the disk; when it raises, or is killed, the store is as it was before.
+
+    Parameters
+    ----------
+    versions : the chain, oldest first. Those the store holds already are not written again; for them the id is enough.
+    current : id of one of them.
+    expected : the current id the caller last read. When the store has moved on since, nothing is written and
+        :class:`StoreChangedError` is raised: read again, redo the change, write again.
+    timeout : seconds to wait for another writer before :class:`StoreBusyError`.
+    """
+    root = Path(path)
+    chain = tuple(version if isinstance(version, str) else version.id for version in versions)
+    if current not in chain:
+        raise StoreError(f"the current version must be one of the chain, {current!r} is not")
+    if expected is not None:
+        read(root)
+    with _writing(root, timeout):
+        if expected is not None and (now := read(root).current) != expected:
+            raise StoreChangedError(
+                f"'{root}' was changed by another process: expected version {expected[:12]}, found {now[:12]}"
+            )
+        # What the chain holds already was whole when it came there. Checking it again would make the thousandth session
+        # a thousand times as slow as the first, and let damage to an old version stop new ones.
+        known = read(root).chain if (root / POINTER).exists() else ()
+        for version in versions:
+            if not (isinstance(version, str) and version in known):
+                _hold(root / VERSIONS, version)
+        pointer = {"format": "subspan", "format_version": FORMAT, "current": current, "chain": chain}
+        _replace_file(root / POINTER, _to_json(pointer, indent=1))
+    return Pointer(current, chain)
+
+
+def prune(path: StorePath, *, timeout: float = 10.0) -> list[str]:
+    """Remove the versions that are not in the chain; returns their ids."""
+    root = Path(path)
+    read(root)
+    with _writing(root, timeout):
+        chain = read(root).chain
+        removed = [name for name in version_ids(root) if name not in chain]
+        for name in removed:
+            _remove_folder(root / VERSIONS / name)
+    return removed
+
+
+# Content and its checksums
+
+
+def _plain(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """C-ordered little-endian arrays (safetensors would write the memory of any other kind as it lies)."""
+    plain = {}
+    for name, array in arrays.items():
+        if array.dtype.name not in DTYPES:
+            raise StoreError(f"array '{name}' has dtype {array.dtype}; a store holds {', '.join(sorted(DTYPES))}")
+        plain[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+    return plain
+
+
+def _describe(array: NDArray[Any], sha256: str | None = None) -> dict[str, Any]:
+    """What the manifest says of one array; a known checksum is taken over."""
+    return {
+        "dtype": array.dtype.name,
+        "shape": list(array.shape),
+        "sha256": sha256 or hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest(),
+    }
+
+
+def _manifest(plain: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bytes:
+    arrays = {name: _describe(array) for name, array in plain.items()}
+    try:
+        return _to_json({"format": "subspan", "format_version": FORMAT, "arrays": arrays, "meta": dict(meta)})
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"the meta of a version must be plain JSON: {error}") from None
+
+
+def _to_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:
+    # ASCII: class names may come from folder names that are no valid Unicode, and must survive.
+    return json.dumps(content, sort_keys=True, ensure_ascii=True, allow_nan=False, indent=indent).encode("ascii")
+
+
+def _digest(manifest: bytes) -> str:
+    return hashlib.sha256(manifest).hexdigest()
+
+
+def _is_id(name: object) -> bool:
+    return isinstance(name, str) and len(name) == 64 and set(name) <= set("0123456789abcdef")
+
+
+def _inside(file: Path, root: Path) -> Path:
+    """The file itself, which must not be a link out of the store, nor behind one."""
+    if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(root)):
+        raise StoreError(f"'{file}' lies outside '{root}', where a link in the store leads")
+    return file
+
+
+def _read_bytes(file: Path) -> bytes | None:
+    """The content of ``file``; None where there is no such file."""
+    try:
+        return file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StoreError(f"'{file}' cannot be read: {error.strerror}") from error
+
+
+def _parse(file: Path, data: bytes) -> dict[str, Any]:
+    """The JSON object in ``data``, of a format this code reads."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"'{file}' is damaged or foreign: it is not JSON ({error})") from None
+    if not isinstance(content, dict) or content.get("format") != "subspan":
+        raise StoreError(f"'{file}' is foreign: it does not say that its format is 'subspan'")
+    version = content.get("format_version")
+    if not isinstance(version, int) or version > FORMAT:
+        raise StoreError(f"'{file}' has format version {version!r}, newer than this Subspan reads (up to {FORMAT})")
+    return content
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    file = _inside(folder / MANIFEST, folder.parent.parent)
+    data = _read_bytes(file)
+    if data is None:
+        missing = MANIFEST if folder.is_dir() else folder.name
+        raise StoreError(f"version {folder.name[:12]} is not in '{folder.parent}': '{missing}' is missing")
+    if (found := _digest(data)) != folder.name:
+        raise StoreError(f"'{file}' is damaged: its SHA-256 must be the version's id, but is {found[:12]}...")
+    content = _parse(file, data)
+    arrays = content.get("arrays")
+    described = isinstance(arrays, dict) and all(isinstance(entry, dict) for entry in arrays.values())
+    if not described or not isinstance(content.get("meta"), dict):
+        raise StoreError(f"'{file}' is foreign: it must describe its arrays and hold meta")
+    return content
+
+
+# Files that are whole or absent
+
+
+@contextlib.contextmanager
+def _writing(root: Path, timeout: float) -> Iterator[None]:
+    """Hold the store's lock; what goes wrong with the disk meanwhile becomes a StoreError."""
+    try:
+        _check_may_write(root)
+        for name in (VERSIONS, LOCK):
+            _inside(root / name, root)
+        (root / VERSIONS).mkdir(parents=True, exist_ok=True)
+        sync_folder(root.parent)
+        with _locked(root / LOCK, timeout):
+            _check_may_write(root)
+            _remove_leftovers(root)
+            yield
+    except (OSError, SafetensorError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise StoreError(f"'{root}' cannot be written, and keeps what it held: {reason}") from error
+
+
+def _check_may_write(root: Path) -> None:
+    """Refuse anything that is neither a store, nor the beginning of one that a killed writer left, nor empty."""
+    if (root / POINTER).exists() or (os.path.lexists(root) and not root.is_dir()):
+        read(root)
+    elif root.exists():
+        ours = (LOCK, VERSIONS)
+        foreign = [name for name in os.listdir(root) if name not in ours and not name.startswith(TEMPORARY)]
+        if foreign:
+            raise StoreError(f"'{root}' is not a Subspan store and is left alone: it holds '{min(foreign)}'")
+
+
+@contextlib.contextmanager
+def _locked(file: Path, timeout: float) -> Iterator[None]:
+    """Hold an exclusive lock on ``file``. The system frees it when the process ends, however it ends."""
+    deadline = time.monotonic() + timeout
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            # Someone may have removed and remade the file in between: only the lock that has the name counts.
+            if _try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), os.stat(file)):
+                yield
+                return
+        finally:
+            _unlock(descriptor)
+            os.close(descriptor)
+        if time.monotonic() >= deadline:
+            raise StoreBusyError(f"'{file.parent}' is busy: another process has been writing to it for {timeout:g} s")
+        time.sleep(0.01)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        """Closing the file does it."""
+
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                return False
+            raise
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        # Closing is not enough where a forked child holds a copy of the descriptor.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _hold(folder: Path, version: Version | str) -> None:
+    """See to it that ``folder`` holds ``version``, whole; one of its files missing or cut short is written again."""
+    name = version if isinstance(version, str) else version.id
+    target = folder / name
+    if target.exists():
+        try:
+            _check_whole(target)
+            return
+        except StoreError:
+            if isinstance(version, str):
+                raise
+    if isinstance(version, str):
+        raise StoreError(f"version {name[:12]} is not in '{folder}', and an id alone does not bring it there")
+    arrays = _plain(version.arrays)
+    manifest = _manifest(arrays, version.meta)
+    if _digest(manifest) != name:
+        raise StoreError(f"version {name[:12]} was changed after its id was computed; versions are immutable")
+    temporary = _temporary(folder)
+    try:
+        temporary.mkdir()
+        save_file(arrays, temporary / ARRAYS)
+        sync(temporary / ARRAYS)
+        _write_synced(temporary / MANIFEST, manifest)
+        shutil.copymode(temporary / MANIFEST, temporary / ARRAYS)  # safetensors lets only the owner read
+        sync_folder(temporary)
+        if target.exists():  # damaged: mend it file by file, so that it never loses what is whole
+            for name in (ARRAYS, MANIFEST):
+                os.replace(temporary / name, target / name)
+            sync_folder(target)
+            temporary.rmdir()
+        else:
+            temporary.rename(target)
+            sync_folder(folder)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _check_whole(folder: Path) -> None:
+    """Check a version without reading its arrays: manifest against id, length of the arrays file, their names."""
+    manifest = _read_manifest(folder)
+    try:
+        with safe_open(_inside(folder / ARRAYS, folder.parent.parent), framework="np") as tensors:
+            if set(tensors.keys()) != set(manifest["arrays"]):
+                raise StoreError(f"'{folder / ARRAYS}' does not hold the arrays of its manifest")
+    except (OSError, SafetensorError) as error:
+        raise StoreError(f"'{folder / ARRAYS}' is missing, truncated or foreign: {error}") from None
+
+
+def _replace_file(file: Path, data: bytes) -> None:
+    temporary = _temporary(file.parent)
+    try:
+        _write_synced(temporary, data)
+        os.replace(temporary, file)
+        sync_folder(file.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _write_synced(file: Path, data: bytes) -> None:
+    with open(file, "xb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _temporary(folder: Path) -> Path:
+    return folder / f"{TEMPORARY}{uuid.uuid4().hex}"
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove a version in one step, as seen by readers: it loses its name before it loses its files."""
+    doomed = _temporary(folder.parent)
+    folder.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+def _remove_leftovers(root: Path) -> None:
+    """Remove what killed writers left. The caller holds the lock, so no living writer's work is among it."""
+    for folder in (root, root / VERSIONS):
+        for leftover in folder.glob(f"{TEMPORARY}*"):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)

@@ -1,0 +1,204 @@
+"""From encoded images of any kind to uint8 RGB of one size, on all cores.
+
+What becomes of images that are not plain 8-bit RGB:
+
+- greyscale and black-and-white: the same value in all three channels;
+- 16 bits per channel: the upper 8 bits; 32-bit integers beyond 16 bits and floating point: refused;
+- CMYK, YCbCr, palette: converted to RGB by Pillow;
+- alpha, also of a palette: composited on white;
+- rotated or mirrored by EXIF: turned upright first;
+- animated or with several pages: the first frame;
+- another size: the shorter side is scaled and the centre cut out (``fit='crop'``), or both sides are scaled, as this
+  field did for miniImageNet (``fit='squash'``);
+- corrupt, truncated, empty, no image, or more pixels than ``PIL.Image.MAX_IMAGE_PIXELS``: :class:`DataError` that names
+  the file. Nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from typing import Literal
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from subspan.images.errors import DataError
+from subspan.images.imageset import UInt8Array
+from subspan.progress import progress_bar
+
+Fit = Literal["crop", "squash"]
+
+CHUNK = 64  # images per job: large enough to hide the cost of a job, small enough for a smooth bar
+
+
+def decode_image(
+    data: bytes,
+    file: str,
+    size: int | None = 84,
+    fit: Fit = "crop",
+    resample: Image.Resampling = Image.Resampling.BICUBIC,
+) -> UInt8Array:
+    """One encoded image as (size, size, 3), or as (height, width, 3) of its own with ``size=None``."""
+    with _named_errors(file, len(data)), Image.open(io.BytesIO(data)) as image:
+        limit = Image.MAX_IMAGE_PIXELS
+        if limit is not None and image.width * image.height > limit:
+            raise Image.DecompressionBombError
+        if size is not None and min(image.size) > 4 * size:
+            image.draft("RGB", (2 * size, 2 * size))  # JPEG only: decodes at 1/2, 1/4 or 1/8, never below this size
+        ImageOps.exif_transpose(image, in_place=True)
+        return _to_array(_fitted(_rgb(image, file), size, fit, resample))
+
+
+def convert_image(
+    image: Image.Image,
+    file: str,
+    size: int | None = 84,
+    fit: Fit = "crop",
+    resample: Image.Resampling = Image.Resampling.BICUBIC,
+) -> UInt8Array:
+    """An image that Pillow has opened, by the same rules; it stays as it is."""
+    with _named_errors(file, 0):
+        return _to_array(_fitted(_rgb(ImageOps.exif_transpose(image), file), size, fit, resample))
+
+
+@contextmanager
+def _named_errors(file: str, length: int) -> Iterator[None]:
+    """Whatever Pillow says of a bad image becomes a sentence with the image's name."""
+    try:
+        yield
+    except DataError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        limit = Image.MAX_IMAGE_PIXELS
+        raise DataError(f"image {file} has over {limit} pixels, the limit PIL.Image.MAX_IMAGE_PIXELS") from None
+    except UnidentifiedImageError:
+        raise DataError(f"image {file} is not in a format that Pillow knows ({length} bytes)") from None
+    except (
+        Exception
+    ) as error:  # Pillow's plugins raise whatever their parsers meet: OSError, SyntaxError, struct.error ...
+        raise DataError(f"image {file} is corrupt or truncated: {error}") from error
+
+
+def resize_array(pixels: UInt8Array, size: int | None, fit: Fit = "crop") -> UInt8Array:
+    """An array (height, width, 3) in the size wanted, by the same rule as an encoded image."""
+    if size is None or pixels.shape[:2] == (size, size):
+        return pixels
+    return _to_array(_fitted(Image.fromarray(pixels), size, fit))
+
+
+def decode_all(
+    read: Callable[[int], bytes],
+    files: Sequence[str],
+    size: int | None = 84,
+    fit: Fit = "crop",
+    workers: int | None = None,
+    progress: bool = True,
+) -> UInt8Array:
+    """Images (n, height, width, 3) from their encoded bytes ``read(i)``, in threads: Pillow decodes outside the GIL.
+
+    With ``size=None`` all images must have the size of the first. A bad image ends the work; the error names it.
+    """
+
+    def one(index: int) -> UInt8Array:
+        return decode_image(read(index), files[index], size, fit)
+
+    return _fill(one, files, size, workers, progress, "decoding images")
+
+
+def resize_all(
+    arrays: Sequence[UInt8Array] | UInt8Array,
+    files: Sequence[str],
+    size: int | None = 84,
+    fit: Fit = "crop",
+    workers: int | None = None,
+    progress: bool = True,
+) -> UInt8Array:
+    """Decoded images (n, height, width, 3), or a sequence of (height, width, 3), in the size wanted."""
+    if isinstance(arrays, np.ndarray) and (size is None or arrays.shape[1:3] == (size, size)):
+        return arrays
+    return _fill(lambda i: resize_array(arrays[i], size, fit), files, size, workers, progress, "scaling images")
+
+
+def _fill(
+    one: Callable[[int], UInt8Array],
+    files: Sequence[str],
+    size: int | None,
+    workers: int | None,
+    progress: bool,
+    description: str,
+) -> UInt8Array:
+    """``one(i)`` for every file, in threads, in one array (n, height, width, 3)."""
+    n = len(files)
+    if size is not None and size < 1:
+        raise DataError(f"the size of images must be at least 1, got {size}")
+    if n == 0:
+        return np.empty((0, size or 0, size or 0, 3), dtype=np.uint8)
+    shape = (size, size, 3) if size is not None else one(0).shape
+    images = np.empty((n, *shape), dtype=np.uint8)
+
+    def job(first: int) -> int:
+        last = min(first + CHUNK, n)
+        for i in range(first, last):
+            pixels = one(i)
+            if pixels.shape != shape:
+                raise DataError(
+                    f"image {files[i]} is {pixels.shape[1]}x{pixels.shape[0]} and {files[0]} {shape[1]}x{shape[0]}: "
+                    "without a size given all images must have one size"
+                )
+            images[i] = pixels
+        return last - first
+
+    with (
+        progress_bar(description, n, progress) as advance,
+        ThreadPoolExecutor(workers or usable_cores()) as pool,
+    ):
+        jobs = [pool.submit(job, first) for first in range(0, n, CHUNK)]
+        try:
+            for done in as_completed(jobs):
+                advance(done.result())
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return images
+
+
+def usable_cores() -> int:
+    """Cores this process may use; where the system cannot tell, all there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _rgb(image: Image.Image, file: str) -> Image.Image:
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
+    if image.mode == "F":
+        raise DataError(f"image {file} has floating-point pixels; 8 or 16 bits per channel are taken")
+    if image.mode.startswith("I"):
+        values = np.asarray(image)
+        if values.size and not 0 <= values.min() <= values.max() < 2**16:
+            raise DataError(f"image {file} has pixels up to {values.max()}; 8 or 16 bits per channel are taken")
+        return Image.fromarray((values.astype(np.uint16) >> 8).astype(np.uint8)).convert("RGB")
+    if image.has_transparency_data:
+        with_alpha = image.convert("RGBA")
+        white = Image.new("RGBA", with_alpha.size, "white")
+        return Image.alpha_composite(white, with_alpha).convert("RGB")
+    return image.convert("RGB")
+
+
+def _fitted(
+    image: Image.Image, size: int | None, fit: Fit, resample: Image.Resampling = Image.Resampling.BICUBIC
+) -> Image.Image:
+    if size is None or image.size == (size, size):
+        return image
+    if fit == "squash":
+        return image.resize((size, size), resample)
+    if fit == "crop":
+        return ImageOps.fit(image, (size, size), resample)
+    raise DataError(f"fit must be 'crop' or 'squash', got {fit!r}")
+
+
+def _to_array(image: Image.Image) -> UInt8Array:
+    return np.asarray(image, dtype=np.uint8)

@@ -1,0 +1,1 @@
+"""The formats that data sets of images come in, one file each."""

@@ -1,0 +1,43 @@
+"""Any folder of class folders, also with train, val and test folders above them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from subspan.images.classfiles import ImageFile, by_folder, image_set_of, is_image
+from subspan.images.errors import DataError
+from subspan.images.imageset import ImageSet
+from subspan.images.options import ReadOptions
+
+TAKES = "a folder of class folders (<class>/<file>.jpg, or <train|val|test>/<class>/<file>.jpg)"
+
+
+def recognise(path: Path) -> bool:
+    """Whether any image lies below the folder."""
+    return path.is_dir() and next(_walk(path), None) is not None
+
+
+def read(path: Path, options: ReadOptions) -> ImageSet:
+    """All images below ``path``; the folder an image lies in is its class."""
+    return image_set_of([by_folder(image, path) for image in find_images(path)], path, options)
+
+
+def find_images(path: Path) -> list[ImageFile]:
+    """All visible images below a folder, sorted."""
+    return [ImageFile(name, partial(_bytes, path / name)) for name in sorted(_walk(path))]
+
+
+def _walk(path: Path) -> Iterator[str]:
+    for folder, _, names in os.walk(path, followlinks=True):  # class folders are often links
+        relative = Path(folder).relative_to(path)
+        yield from (file for name in names if is_image(file := (relative / name).as_posix()))
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"image {path} cannot be read: {error.strerror}") from error

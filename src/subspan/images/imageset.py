@@ -1,0 +1,156 @@
+"""The one form in which every reader hands over images, and from which every split is made."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from subspan.images.errors import DataError
+
+UInt8Array = NDArray[np.uint8]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageSet:
+    """Images of one size with their classes and stable names.
+
+    A class has a *key*: its wnid where the set has wnids, else its name. Splits go by keys and file names, never by
+    the order in which a format happens to hold images, so that one data set gives one split in every format.
+
+    Two sets are compared by :meth:`digest`, not by ``==``.
+    """
+
+    images: UInt8Array  # (n, height, width, 3) RGB
+    labels: IntArray  # (n,): index into class_names
+    class_names: tuple[str, ...]  # (C,)
+    wnids: tuple[str, ...] | None  # (C,) or None
+    files: tuple[str, ...]  # (n,): unique, '/' between folders, e.g. 'n01532829/n0153282900000005.jpg'
+    parts: tuple[str, ...] | None = None  # (n,): 'train', 'val' or 'test' where the data itself is so divided
+    source: Path | None = None  # where it was read from; lists of splits are looked for there
+
+    def __post_init__(self) -> None:
+        images, labels, n = self.images, self.labels, len(self.files)
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] != 3:
+            raise DataError(f"images must be uint8 (n, height, width, 3), got {images.dtype} {images.shape}")
+        if labels.dtype != np.int64 or labels.ndim != 1:
+            raise DataError(f"labels must be int64 (n,), got {labels.dtype} {labels.shape}")
+        if not len(images) == len(labels) == n:
+            raise DataError(f"one label and one name per image: {len(images)} images, {len(labels)} labels, {n} names")
+        if n and not 0 <= labels.min() <= labels.max() < len(self.class_names):
+            raise DataError(
+                f"labels must lie in 0..{len(self.class_names) - 1}, got {labels.min()}..{labels.max()} "
+                f"with {len(self.class_names)} class names"
+            )
+        if self.wnids is not None and len(self.wnids) != len(self.class_names):
+            raise DataError(f"one wnid per class: {len(self.wnids)} wnids, {len(self.class_names)} class names")
+        if self.parts is not None and len(self.parts) != n:
+            raise DataError(f"one part per image: {len(self.parts)} parts, {n} images")
+        _refuse_repeats("class key", self.class_keys)
+        _refuse_repeats("file name", self.files)
+        if "" in self.files:
+            raise DataError(f"every image needs a file name, image {self.files.index('')} has an empty one")
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __repr__(self) -> str:
+        height, width = self.size
+        return f"ImageSet({len(self)} images {width}x{height}, {len(self.class_names)} classes, from {self.source})"
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of every image."""
+        return self.images.shape[1], self.images.shape[2]
+
+    @property
+    def class_keys(self) -> tuple[str, ...]:
+        """What identifies each class, (C,): its wnid, or its name where there are no wnids."""
+        return self.class_names if self.wnids is None else self.wnids
+
+    @cached_property
+    def _class_of_key(self) -> dict[str, int]:
+        return {key: index for index, key in enumerate(self.class_keys)}
+
+    @cached_property
+    def _indices_by_class(self) -> tuple[IntArray, ...]:
+        order = np.argsort(self.labels, kind="stable")
+        cuts = np.searchsorted(self.labels[order], np.arange(1, len(self.class_names)))
+        return tuple(np.split(order.astype(np.int64), cuts))
+
+    def class_index(self, key: str) -> int:
+        """The class with this wnid (or name, where there are no wnids)."""
+        try:
+            return self._class_of_key[key]
+        except KeyError:
+            raise DataError(
+                f"class {key!r} is not in these images, which hold {len(self.class_keys)} classes such as "
+                f"{', '.join(map(repr, self.class_keys[:3]))}"
+            ) from None
+
+    def indices_of(self, class_index: int) -> IntArray:
+        """Ascending indices of one class's images, (m,)."""
+        return self._indices_by_class[class_index]
+
+    def counts(self) -> IntArray:
+        """Images per class, (C,)."""
+        return np.bincount(self.labels, minlength=len(self.class_names)).astype(np.int64)
+
+    def select(self, indices: ArrayLike) -> ImageSet:
+        """The images at ``indices`` (m,), in that order; classes and their indices stay as they are."""
+        rows = np.asarray(indices)
+        if rows.ndim != 1 or not (np.issubdtype(rows.dtype, np.integer) or rows.size == 0):
+            raise DataError(f"indices must be integers (m,), got {rows.dtype} {rows.shape}")
+        rows = rows.astype(np.int64)
+        if rows.size and not 0 <= rows.min() <= rows.max() < len(self):
+            raise DataError(f"indices must lie in 0..{len(self) - 1}, got {rows.min()}..{rows.max()}")
+        return ImageSet(
+            images=self.images[rows],
+            labels=self.labels[rows],
+            class_names=self.class_names,
+            wnids=self.wnids,
+            files=tuple(self.files[row] for row in rows),
+            parts=None if self.parts is None else tuple(self.parts[row] for row in rows),
+            source=self.source,
+        )
+
+    def of_classes(self, classes: Iterable[int | str]) -> ImageSet:
+        """Only these classes (indices or keys), renumbered 0, 1, ... in the order given; images keep their order."""
+        chosen = [self.class_index(c) if isinstance(c, str) else int(c) for c in classes]
+        _refuse_repeats("class", chosen)
+        if any(not 0 <= c < len(self.class_names) for c in chosen):
+            raise DataError(f"classes must lie in 0..{len(self.class_names) - 1}, got {chosen}")
+        renumbered = np.full(len(self.class_names), -1, dtype=np.int64)
+        renumbered[chosen] = np.arange(len(chosen))
+        kept = self.select(np.flatnonzero(renumbered[self.labels] >= 0))
+        return ImageSet(
+            images=kept.images,
+            labels=renumbered[kept.labels],
+            class_names=tuple(self.class_names[c] for c in chosen),
+            wnids=None if self.wnids is None else tuple(self.wnids[c] for c in chosen),
+            files=kept.files,
+            parts=kept.parts,
+            source=self.source,
+        )
+
+    def digest(self) -> str:
+        """sha256 over pixels, labels, class names, wnids, file names and parts, in order; not over ``source``."""
+        names = (self.class_names, self.wnids or (), self.files, self.parts or ())
+        sha = hashlib.sha256(repr((self.images.shape, *names)).encode())
+        sha.update(np.ascontiguousarray(self.labels).astype("<i8", copy=False).data)
+        sha.update(np.ascontiguousarray(self.images).data)
+        return sha.hexdigest()
+
+
+def _refuse_repeats(what: str, values: Sequence[str] | Sequence[int]) -> None:
+    if len(set(values)) == len(values):
+        return
+    value, times = Counter(values).most_common(1)[0]
+    raise DataError(f"every {what} may occur once, {value!r} occurs {times} times")

@@ -1,0 +1,51 @@
+"""One verb for every format: ``read_images`` recognises what a path holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from subspan.images.decode import Fit
+from subspan.images.errors import DataError
+from subspan.images.formats import cifar, folders, pickles, ravi, tiered, zips
+from subspan.images.imageset import ImageSet
+from subspan.images.options import ReadOptions
+
+FORMATS = (tiered, cifar, pickles, ravi, folders, zips)  # the first that recognises a path reads it
+
+
+def read_images(
+    path: Path | str,
+    *,
+    size: int | None = 84,
+    fit: Fit = "crop",
+    parts: tuple[str, ...] | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+) -> ImageSet:
+    """All images at ``path`` as uint8 (n, size, size, 3), whatever the format.
+
+    Parameters
+    ----------
+    path : file or folder of any format in ``FORMATS``
+    size : side of the square images; ``None`` keeps the stored size, which must then be one
+    fit : ``'crop'`` scales the shorter side and cuts the centre out, ``'squash'`` scales both sides
+    parts : read only these of 'train', 'val' and 'test', where the data is so divided
+    workers : threads; ``None`` takes one per core
+    progress : show a bar when reading lasts over two seconds
+    """
+    place = Path(path)
+    if not place.exists():
+        raise DataError(f"there is nothing at {place}")
+    for module in FORMATS:
+        if module.recognise(place):
+            return module.read(place, ReadOptions(size, fit, parts, workers, progress))
+    taken = "; ".join(module.TAKES for module in FORMATS)
+    raise DataError(f"{place} holds {_contents(place)}; what can be read: {taken}")
+
+
+def _contents(path: Path) -> str:
+    if path.is_file():
+        return f"a file of {path.stat().st_size} bytes"
+    names = sorted(entry.name + "/" * entry.is_dir() for entry in path.iterdir())
+    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    return f"{len(names)} entries ({shown})" if names else "nothing"

@@ -1,0 +1,142 @@
+"""The one place where pickles are opened: numpy arrays and plain containers come in, anything else is refused by name.
+
+The old data sets of this field exist only as pickles, and a pickle can call any function. This reader imports nothing:
+it looks names up in a fixed table, and what it finds there can neither be altered by the file nor reach further. Arrays
+are rebuilt from the public interface of numpy, so that files of Python 2 and 3, numpy 1 and 2 and every protocol read
+alike.
+"""
+
+from __future__ import annotations
+
+import collections
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from subspan.images.errors import DataError
+from subspan.images.fields import raw_bytes, text
+
+
+def load_pickle(path: Path) -> Any:
+    """What a pickle holds, if these are arrays and plain containers. Strings of Python 2 come as latin1 text."""
+    try:
+        with path.open("rb") as file:
+            return _PlainUnpickler(file, encoding="latin1").load()
+    except DataError as error:
+        raise DataError(f"{path} was not read: {error}") from None
+    except (
+        Exception
+    ) as error:  # a damaged pickle may raise anything: EOFError, UnpicklingError, KeyError, MemoryError ...
+        raise DataError(f"{path} is no whole pickle of arrays and plain containers: {error!r}") from error
+
+
+def load_dictionary(path: Path) -> dict[str, Any]:
+    """A pickled dictionary with text as keys, whether they were written as text or bytes."""
+    record = load_pickle(path)
+    if not isinstance(record, dict):
+        raise DataError(f"{path} holds a {type(record).__name__}, a dictionary is needed")
+    return {text(key): value for key, value in record.items()}
+
+
+class _Dtype:
+    """A dtype on its way in: kind and size, then the byte order. Fields, subarrays and metadata are refused."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, code: str | bytes, *_: object) -> None:
+        self.value: np.dtype[Any] = np.dtype(text(code))
+        if self.value.kind not in "?biufcSUO" or self.value.fields or self.value.subdtype:
+            raise DataError(f"arrays of numbers, text and objects are taken, got dtype {text(code)!r}")
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, order, subarray, names, fields, *_ = state
+        if subarray or names or fields:
+            raise DataError("arrays of numbers, text and objects are taken, got a structured dtype")
+        code = self.value.str.lstrip("<>=|")
+        self.value = np.dtype(text(order) + code)
+
+
+class _Array(np.ndarray):
+    """An array on its way in, which takes a :class:`_Dtype` in place of numpy's own."""
+
+    __slots__ = ()
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        version, shape, dtype, fortran, content = state
+        super().__setstate__((version, shape, dtype.value, fortran, content))
+
+
+def _reconstruct(subtype: type, shape: tuple[int, ...], _: object) -> np.ndarray:
+    if subtype is not np.ndarray or shape != (0,):
+        raise DataError(f"plain arrays are taken, got {subtype!r} of shape {shape}")
+    return _Array((0,), dtype=np.uint8)
+
+
+def _from_buffer(content: Any, dtype: _Dtype, shape: tuple[int, ...], order: str, axes: Any = None) -> np.ndarray:
+    flat = np.frombuffer(content, dtype=dtype.value)
+    if order == "K" and axes is not None:  # numpy 2.3 and later keep other layouts than C and Fortran so
+        return flat.reshape(shape).transpose(axes)
+    return flat.reshape(shape, order="F" if order == "F" else "C")
+
+
+def _scalar(dtype: _Dtype, content: Any = b"") -> np.generic:
+    return np.frombuffer(raw_bytes(content, "a number"), dtype=dtype.value)[0]
+
+
+def _encode(value: str, encoding: str) -> bytes:
+    if encoding != "latin1":
+        raise DataError(f"text may be encoded as latin1 only, got {encoding!r}")
+    return value.encode("latin1")
+
+
+class _Function:
+    """A function that a pickle may call and cannot alter."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        object.__setattr__(self, "_call", call)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._call(*arguments)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise DataError(f"a pickle may not set {name}")
+
+
+def _admitted() -> dict[tuple[str, str], Callable[..., Any]]:
+    table: dict[tuple[str, str], Callable[..., Any]] = {
+        ("numpy", "ndarray"): np.ndarray,
+        ("numpy", "dtype"): _Function(_Dtype),
+        ("collections", "OrderedDict"): collections.OrderedDict,
+        ("collections", "defaultdict"): collections.defaultdict,
+        ("_codecs", "encode"): _Function(_encode),  # how protocols 0 to 2 of Python 3 write bytes
+    }
+    for core in ("numpy.core", "numpy._core"):  # numpy 1, numpy 2
+        table[f"{core}.multiarray", "_reconstruct"] = _Function(_reconstruct)
+        table[f"{core}.multiarray", "scalar"] = _Function(_scalar)
+        table[f"{core}.numeric", "_frombuffer"] = _Function(_from_buffer)
+    for builtins in ("__builtin__", "builtins"):  # Python 2, Python 3
+        for plain in (bool, bytearray, bytes, complex, dict, float, frozenset, int, list, set, str, tuple):
+            table[builtins, plain.__name__] = plain
+    return table
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Looks names up in a table of its own; nothing is imported."""
+
+    admitted = _admitted()
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        try:
+            return self.admitted[module_name, global_name]
+        except KeyError:
+            raise DataError(
+                f"it asks for {module_name}.{global_name}, and only arrays and plain containers are taken"
+            ) from None
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise DataError(f"it refers to an object outside of it ({pid!r})")

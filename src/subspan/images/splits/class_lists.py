@@ -1,0 +1,151 @@
+"""Single-session splits by lists of classes: Ravi's 64/16/20 of miniImageNet and tieredImageNet's 200(+151)/97/160."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from subspan.images.errors import DataError
+from subspan.images.formats.lists import find_beside, find_list, read_json
+from subspan.images.formats.ravi import read_csv
+from subspan.images.imageset import ImageSet
+from subspan.images.options import PARTS
+from subspan.images.splits.drawing import divided, joined
+from subspan.images.splits.split import Split
+
+
+@dataclass(frozen=True)
+class ClassLists:
+    """What both single-session splits share: base images with held-out queries, pools and tests of other classes."""
+
+    kind: ClassVar[str]
+
+    seed: int = 0
+    train: int | None = None  # images per base class; None: all that are not held out
+    validation: int = 0  # images per base class for choosing a recipe
+    held_out: int = 100  # images per base class that serve as base queries
+    novel_pool: int | None = None  # images per novel or development class for support; None: all but the test images
+    novel_test: int = 100  # images per novel or development class that serve as queries
+    lists: Path | str | None = None  # None: found beside the images
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+        return self.kind if self.seed == 0 else f"{self.kind}:{self.seed}"
+
+    def _split(
+        self,
+        images: ImageSet,
+        base: Sequence[int],
+        extra: Sequence[int],
+        development: Sequence[int],
+        novel: Sequence[int],
+    ) -> Split:
+        base_counts, novel_counts = (self.train, self.validation, self.held_out), (self.novel_pool, self.novel_test)
+        train, validation, test = (joined(pieces) for pieces in divided(images, base, self.seed, base_counts))
+        pool, novel_test = divided(images, novel, self.seed, novel_counts)
+        development_pool, development_test = divided(images, development, self.seed, novel_counts)
+        options = asdict(self)
+        del options["lists"]  # where the lists lie is no part of what they say
+        return Split(
+            name=self.name,
+            options=options,
+            base_classes=tuple(base),
+            sessions=(),
+            novel_classes=tuple(novel),
+            base_train=train,
+            base_validation=validation,
+            base_test=test,
+            novel_support_pool=pool,
+            novel_test=novel_test,
+            class_keys=images.class_keys,
+            files=images.files,
+            extra_classes=tuple(extra),
+            extra_train=joined([images.indices_of(c) for c in extra]) if extra else None,
+            development_classes=tuple(development),
+            development_support_pool=development_pool,
+            development_test=development_test,
+        )
+
+
+@dataclass(frozen=True)
+class RaviClasses(ClassLists):
+    """Ravi and Larochelle's classes: train are base, val development, test novel.
+
+    The classes come from ``lists`` (ravi.json, or the folder of train.csv, val.csv and test.csv), else from these files
+    beside the images, else from the parts of the image set itself.
+    """
+
+    kind: ClassVar[str] = "ravi"
+
+    def make(self, images: ImageSet) -> Split:
+        """The split of these images."""
+        keys = self._keys(images)
+        train, val, test = ([images.class_index(key) for key in keys[part]] for part in PARTS)
+        return self._split(images, train, [], val, test)
+
+    def _keys(self, images: ImageSet) -> dict[str, list[str]]:
+        path = self._path(images)
+        if path is not None and path.suffix == ".csv":
+            return {
+                part: list(dict.fromkeys(label for _, label in read_csv(path.with_name(f"{part}.csv"))))
+                for part in PARTS
+            }
+        if path is not None:
+            record = read_json(path)
+            if not isinstance(record, dict) or not set(PARTS) <= set(record):
+                raise DataError(f"{path} must be an object with lists of wnids under train, val and test")
+            return {part: list(map(str, record[part])) for part in PARTS}
+        if images.parts is not None and set(PARTS) <= set(images.parts):
+            return classes_of_parts(images)
+        raise DataError(
+            f"split 'ravi' needs ravi.json or train.csv, val.csv and test.csv beside the images ({images.source}), or "
+            "images that are themselves divided into train, val and test"
+        )
+
+    def _path(self, images: ImageSet) -> Path | None:
+        if self.lists is None:
+            return None if images.source is None else find_beside(images.source, ("ravi.json", "train.csv"))
+        given = Path(self.lists)
+        path = given / "train.csv" if given.is_dir() else given
+        return find_list(images, path, (), "split 'ravi'")
+
+
+@dataclass(frozen=True)
+class TieredClasses(ClassLists):
+    """Ren et al.'s classes: train part a is base, part b trains the backbone only, val is development, test novel."""
+
+    kind: ClassVar[str] = "tiered"
+
+    def make(self, images: ImageSet) -> Split:
+        """The split of these images; classes are found by wnid, or where the images have none by their words."""
+        path = find_list(images, self.lists, ("classes.json",), "split 'tiered'")
+        rows = read_json(path)
+        try:
+            chosen: dict[str, list[int]] = {"a": [], "b": [], "val": [], "test": []}
+            for row in rows:
+                chosen[row["train_part"] or row["split"]].append(_class_of_row(images, row))
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{path} must list classes with wnid, words, split and train_part: {error!r}") from error
+        return self._split(images, chosen["a"], chosen["b"], chosen["val"], chosen["test"])
+
+
+def classes_of_parts(images: ImageSet) -> dict[str, list[str]]:
+    """Class keys of each part, sorted, where the image set itself is divided into parts by class."""
+    assert images.parts is not None
+    found: dict[str, set[str]] = {}
+    for label, part in zip(images.labels, images.parts, strict=True):
+        found.setdefault(part, set()).add(images.class_keys[label])
+    return {part: sorted(keys) for part, keys in found.items()}
+
+
+def _class_of_row(images: ImageSet, row: dict[str, str]) -> int:
+    if images.wnids is not None:
+        return images.class_index(row["wnid"])
+    known = {name: i for i, name in enumerate(images.class_names)}
+    for name in (row["words"], row["name"]):
+        if name in known:
+            return known[name]
+    raise DataError(f"class {row['wnid']} ({row['words']}) is not among the {len(known)} class names of these images")

@@ -1,0 +1,107 @@
+"""The fixed multi-session split of Tao et al. (TOPIC, CVPR 2020), used by nearly every later paper, image by image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import ClassVar
+
+import numpy as np
+
+from subspan.images.errors import DataError
+from subspan.images.formats.lists import find_list, read_json
+from subspan.images.imageset import ImageSet, IntArray
+from subspan.images.splits.drawing import cut, generator, joined, sorted_by_file
+from subspan.images.splits.split import Split
+
+LIST_NAMES = ("fscil-session-images.json.gz", "fscil-session-images.json")
+
+
+@dataclass(frozen=True)
+class FixedSessions:
+    """Classes, training, support and test images as the lists say.
+
+    A novel class's pool begins with the listed support images, in the order of the list, and goes on with those of its
+    images that are neither listed nor test images, by file name. The lists have no validation images: ``validation``
+    holds so many training images of each base class out, drawn by ``seed``, for choosing a recipe.
+    """
+
+    kind: ClassVar[str] = "fixed"
+
+    validation: int = 0  # images per base class taken from the listed training images
+    seed: int = 0  # of that draw
+    lists: Path | str | None = None  # fscil-session-images.json.gz; None: found beside the images
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+        return self.kind
+
+    def make(self, images: ImageSet) -> Split:
+        """The split of these images; they must have the file names that the lists name."""
+        path = find_list(images, self.lists, LIST_NAMES, "split 'fixed'")
+        record = read_json(path)
+        try:
+            order: list[str] = record["class_order"]
+            sessions: list[list[str]] = [session["classes"] for session in record["sessions"]]
+            pairs = [zip(session["classes"], session["train"], strict=True) for session in record["sessions"]]
+            listed = {key: files for session in pairs for key, files in session}
+            test_files = dict(zip(order, record["test"], strict=True))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path} must hold class_order, sessions and test: {error!r}") from error
+        class_of = {key: images.class_index(key) for key in order}
+        find = _Finder(images, path)
+        test = {key: find(class_of[key], test_files[key]) for key in order}
+        train = {key: find(class_of[key], listed[key]) for key in order}
+
+        kept, held_out = [], []
+        for key in sessions[0]:
+            shuffled = generator(self.seed, f"images of {key}").permutation(sorted_by_file(images, train[key]))
+            validation, rest = cut(shuffled, (self.validation, None), f"the training list of class {key!r}")
+            kept.append(rest)
+            held_out.append(validation)
+        novel = [key for session in sessions[1:] for key in session]
+        pools = []
+        for key in novel:
+            unlisted = np.setdiff1d(images.indices_of(class_of[key]), np.concatenate([train[key], test[key]]))
+            pools.append(np.concatenate([train[key], sorted_by_file(images, unlisted)]))
+        options = asdict(self)
+        del options["lists"]  # where the lists lie is no part of what they say
+        return Split(
+            name=self.name,
+            options=options,
+            base_classes=tuple(class_of[key] for key in sessions[0]),
+            sessions=tuple(tuple(class_of[key] for key in session) for session in sessions[1:]),
+            novel_classes=tuple(class_of[key] for key in novel),
+            base_train=joined(kept),
+            base_validation=joined(held_out),
+            base_test=joined([test[key] for key in sessions[0]]),
+            novel_support_pool=tuple(pools),
+            novel_test=tuple(test[key] for key in novel),
+            class_keys=images.class_keys,
+            files=images.files,
+            listed_support=min((len(train[key]) for key in novel), default=0),
+        )
+
+
+class _Finder:
+    """Indices of a class's images by bare file name."""
+
+    def __init__(self, images: ImageSet, lists: Path) -> None:
+        self._images = images
+        self._lists = lists
+        self._by_name = {
+            (int(label), PurePosixPath(file).name): i
+            for i, (label, file) in enumerate(zip(images.labels, images.files, strict=True))
+        }
+
+    def __call__(self, class_index: int, names: Iterable[str]) -> IntArray:
+        try:
+            return np.array([self._by_name[class_index, name] for name in names], dtype=np.int64)
+        except KeyError as error:
+            key, name = self._images.class_keys[class_index], error.args[0][1]
+            raise DataError(
+                f"{self._lists.name} lists {name} of class {key!r}, which is not among these images "
+                f"({self._images.files[0]}, ...): the fixed split needs images with their file names"
+            ) from None

@@ -1,0 +1,63 @@
+"""Splits by name, as on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from subspan.images.errors import DataError
+from subspan.images.imageset import ImageSet
+from subspan.images.splits.class_lists import RaviClasses, TieredClasses
+from subspan.images.splits.fixed_sessions import FixedSessions
+from subspan.images.splits.folder_sessions import FolderSessions
+from subspan.images.splits.random_sessions import RandomSessions
+from subspan.images.splits.split import Split
+
+
+class SplitRecipe(Protocol):
+    """How a split is made: a frozen dataclass with every option, and one verb."""
+
+    @property
+    def name(self) -> str: ...
+
+    def make(self, images: ImageSet) -> Split: ...
+
+
+SPLITS = {
+    "random:SEED": "random base classes and sessions; random:SEED:pooled divides base images as the released code "
+    "does, random:SEED:validation is without test images, for choices",
+    "fixed": "the published FSCIL split, image by image (fscil-session-images.json.gz)",
+    "ravi": "64/16/20 classes of miniImageNet by ravi.json or the CSVs, base queries held out; ravi:SEED draws others",
+    "tiered": "200(+151)/97/160 classes of tieredImageNet by its classes.json; tiered:SEED draws other images",
+    "folder": "any images of your own by fractions; folder:SEED draws others",
+}
+
+
+def parse_split(text: str, lists: Path | str | None = None) -> SplitRecipe:
+    """The recipe a name stands for, with the path of its list file where it needs one.
+
+    >>> parse_split("random:3:pooled")
+    RandomSessions(seed=3, pooled=True, ...)
+    """
+    kind, *rest = text.strip().split(":")
+    if kind == RandomSessions.kind and rest:
+        digits, *words = rest
+        if words in ([], ["pooled"], ["validation"], ["pooled", "validation"]):
+            plain = RandomSessions(seed=_seed(text, digits), pooled="pooled" in words)
+            return plain.for_choices() if "validation" in words else plain
+    elif kind == FixedSessions.kind and not rest:
+        return FixedSessions(lists=lists)
+    elif len(rest) <= 1:
+        seed = _seed(text, rest[0]) if rest else 0
+        for recipe in (RaviClasses(lists=lists), TieredClasses(lists=lists), FolderSessions()):
+            if kind == recipe.kind:
+                return replace(recipe, seed=seed)
+    more = "random:SEED:pooled and random:SEED:validation"
+    raise DataError(f"split {text!r} does not exist; there are {', '.join(SPLITS)}, {more}")
+
+
+def _seed(text: str, digits: str) -> int:
+    if not digits.isdecimal():
+        raise DataError(f"the seed of split {text!r} must be 0 or more, got {digits!r}")
+    return int(digits)

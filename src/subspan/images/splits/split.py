@@ -1,0 +1,145 @@
+"""What every split gives: which classes are base and novel, and which images serve which purpose."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from subspan.images.errors import DataError
+from subspan.images.imageset import ImageSet, IntArray
+
+Option = int | float | str | bool | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Split:
+    """Classes and image indices of one split of one :class:`ImageSet`.
+
+    Indices of images refer to the set the split was made from and are ascending in the ``base_*`` arrays. Support pools
+    and test images of a novel class are in drawing order, which depends on seed and names only: a protocol that wants
+    fewer takes the first. The first ``listed_support`` of each pool are the ones the published protocol lists (0: it
+    lists none). Test images serve for reporting only: choose on ``base_validation`` or on the development classes. A
+    split may be without base test images, and features of it are then measured on its validation images.
+
+    Two splits are compared by :meth:`digest`, not by ``==``.
+    """
+
+    name: str  # as on the command line: 'random:1'
+    options: Mapping[str, Option]  # every option it was made with
+    base_classes: tuple[int, ...]  # (C0,)
+    sessions: tuple[tuple[int, ...], ...]  # novel classes of each incremental session; () where episodes draw them
+    novel_classes: tuple[int, ...]  # (C1,): the sessions' classes in order, or all that episodes draw from
+    base_train: IntArray
+    base_validation: IntArray
+    base_test: IntArray
+    novel_support_pool: tuple[IntArray, ...]  # one array per novel class
+    novel_test: tuple[IntArray, ...]  # one array per novel class
+    class_keys: tuple[str, ...]  # (C,) of the image set
+    files: tuple[str, ...]  # (n,) of the image set
+    listed_support: int = 0
+    extra_classes: tuple[int, ...] = ()  # train the backbone beside the base classes; their rows are then dropped
+    extra_train: IntArray | None = None  # images of the extra classes
+    development_classes: tuple[int, ...] = ()  # novel classes to choose hyper-parameters on, never reported
+    development_support_pool: tuple[IntArray, ...] = ()  # one array per development class
+    development_test: tuple[IntArray, ...] = ()  # one array per development class
+
+    def __post_init__(self) -> None:
+        in_sessions = tuple(c for session in self.sessions for c in session)
+        if self.sessions and in_sessions != self.novel_classes:
+            raise DataError(f"novel classes must be the sessions' in order, got {self.novel_classes} and {in_sessions}")
+        if any(not session for session in self.sessions):
+            raise DataError(f"every session needs a class, session {self.sessions.index(()) + 1} has none")
+        roles = (*self.base_classes, *self.extra_classes, *self.novel_classes, *self.development_classes)
+        if len(set(roles)) != len(roles):
+            raise DataError("a class may have one role only (base, extra, novel or development) in a split")
+        for what, classes, pools in (
+            ("novel support pools", self.novel_classes, self.novel_support_pool),
+            ("novel test sets", self.novel_classes, self.novel_test),
+            ("development support pools", self.development_classes, self.development_support_pool),
+            ("development test sets", self.development_classes, self.development_test),
+        ):
+            if len(classes) != len(pools):
+                raise DataError(f"one array per class: {len(classes)} classes, {len(pools)} {what}")
+        everything = np.concatenate(self._image_arrays())
+        if len(np.unique(everything)) != len(everything):
+            raise DataError("an image may serve one purpose only in a split")
+
+    def __repr__(self) -> str:
+        return (
+            f"Split({self.name!r}, {len(self.base_classes)} base and {len(self.novel_classes)} novel classes in "
+            f"{len(self.sessions)} sessions, digest {self.digest()[:12]})"
+        )
+
+    def _image_arrays(self) -> list[IntArray]:
+        extra = [] if self.extra_train is None else [self.extra_train]
+        single = [self.base_train, self.base_validation, self.base_test, *extra]
+        per_class = (self.novel_support_pool, self.novel_test, self.development_support_pool, self.development_test)
+        return [*single, *(indices for pool in per_class for indices in pool)]
+
+    @property
+    def training_classes(self) -> tuple[int, ...]:
+        """Classes the backbone is trained on: the base classes first, then the extra ones."""
+        return self.base_classes + self.extra_classes
+
+    @property
+    def queried(self) -> Literal["test", "validation"]:
+        """Which images of base classes features are measured on: test images, in a split without any the others."""
+        return "test" if len(self.base_test) else "validation"
+
+    @property
+    def base_queries(self) -> IntArray:
+        """These images, ascending, (m,)."""
+        return self.base_test if self.queried == "test" else self.base_validation
+
+    @property
+    def training_images(self) -> IntArray:
+        """Images the backbone is trained on, ascending, (m,)."""
+        if self.extra_train is None:
+            return self.base_train
+        return np.sort(np.concatenate([self.base_train, self.extra_train]))
+
+    @cached_property
+    def _digest(self) -> str:
+        def keys(classes: tuple[int, ...]) -> list[str]:
+            return [self.class_keys[c] for c in classes]
+
+        def names(indices: IntArray | None) -> list[str]:
+            return [] if indices is None else [self.files[i] for i in indices]
+
+        record = {
+            "name": self.name,
+            "options": dict(self.options),
+            "base_classes": keys(self.base_classes),
+            "sessions": [keys(session) for session in self.sessions],
+            "novel_classes": keys(self.novel_classes),
+            "extra_classes": keys(self.extra_classes),
+            "development_classes": keys(self.development_classes),
+            # Sets, so in sorted order: the image set's own order must not show.
+            "base_train": sorted(names(self.base_train)),
+            "base_validation": sorted(names(self.base_validation)),
+            "base_test": sorted(names(self.base_test)),
+            "extra_train": sorted(names(self.extra_train)),
+            # In drawing order, of which protocols take the first.
+            "listed_support": self.listed_support,
+            "novel_support_pool": [names(pool) for pool in self.novel_support_pool],
+            "novel_test": [names(test) for test in self.novel_test],
+            "development_support_pool": [names(pool) for pool in self.development_support_pool],
+            "development_test": [names(test) for test in self.development_test],
+        }
+        text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def digest(self) -> str:
+        """sha256 over options, class keys and chosen file names: equal on every machine and for every data format."""
+        return self._digest
+
+    def check_made_from(self, images: ImageSet) -> None:
+        """Raise unless ``images`` has the classes and files, in order, of the set this split was made from."""
+        if self.class_keys != images.class_keys or self.files != images.files:
+            raise DataError(f"split {self.name!r} was made from another image set: class keys or file names differ")

@@ -1,0 +1,45 @@
+"""How rows score queries: by cosine, or by Euclidean distance; and the rows of a head that is never learned."""
+
+import torch
+from torch import Tensor
+
+from subspan.learners.parts.cosine import unit
+
+
+def cosine_scores(rows: Tensor, queries: Tensor) -> Tensor:
+    """Cosines (*batch, q, C) of queries (q, d) and rows (*batch, C, d).
+
+    >>> cosine_scores(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    return unit(queries) @ unit(rows).mT
+
+
+def euclidean_scores(rows: Tensor, queries: Tensor) -> Tensor:
+    """Negative squared distances (*batch, q, C) of queries (q, d) and rows (*batch, C, d).
+
+    >>> euclidean_scores(torch.tensor([[2.0, 0.0], [3.0, 3.0]]), torch.tensor([[3.0, 4.0]]))
+    tensor([[-17.,  -1.]])
+    """
+    lengths = queries.square().sum(-1)[..., :, None] + rows.square().sum(-1)[..., None, :]
+    return 2 * queries @ rows.mT - lengths
+
+
+def simplex(count: int, width: int, seed: int) -> Tensor:
+    """A simplex equiangular tight frame (count, width): unit vectors, each pair at the cosine -1 / (count - 1).
+
+    Scores by it are cosines.
+
+    >>> corners = simplex(3, 4, seed=0)
+    >>> (corners @ corners.mT).round(decimals=4)
+    tensor([[ 1.0000, -0.5000, -0.5000],
+            [-0.5000,  1.0000, -0.5000],
+            [-0.5000, -0.5000,  1.0000]], dtype=torch.float64)
+    """
+    if count > width:
+        raise ValueError(f"a simplex of {count} corners at right angles to its centre needs a width of {count} or more")
+    drawn = torch.randn(width, count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    basis, triangle = torch.linalg.qr(drawn)
+    basis = basis * triangle.diagonal().sign()  # which of the two signs is the library's choice otherwise
+    centred = torch.eye(count, dtype=torch.float64) - 1 / count
+    return (count / max(count - 1, 1)) ** 0.5 * (basis @ centred).mT

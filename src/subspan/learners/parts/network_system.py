@@ -1,0 +1,111 @@
+"""Systems that move the network: they cannot run on features, so their results are made once, with images, and stored.
+
+Everything happens in one go on the machine that has the images: maps before the tail of the network, what the system
+trains on the base classes, and the protocol, which is the one that every other system runs under. It hands positions of
+maps to the system where others get features; rows are as usual.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, Literal, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from subspan.backbones.cut import Where
+from subspan.engine.contract import BaseSession, Head, State, Update
+from subspan.learners.parts.system import System
+from subspan.learners.parts.training_run import Tell, Training, TrainingRun
+from subspan.train.maps import SplitMaps
+
+Prepared = TypeVar("Prepared")
+TAIL = "tail."  # before the names of the tail's parameters in a state
+
+
+@dataclass(frozen=True)
+class NetworkSystem(System, Generic[Prepared]):
+    """A system that trains a part of the network itself. Without images it has stored results only."""
+
+    kind = "network-system"
+    keeps_state = True
+    protocol: ClassVar[Literal["multi-session", "single-session"]]
+    where: ClassVar[Where]  # the network is cut before its last stage, or its last unit
+    training: ClassVar[Training | None] = None  # of what it trains on the base classes, if anything
+    _prepared: ClassVar[object | None] = None
+
+    @abstractmethod
+    def prepare(self, maps: SplitMaps, run: TrainingRun) -> Prepared:
+        """What all sessions of a split share; where the system is trained on the base classes, this trains it."""
+
+    def on(self, maps: SplitMaps, run: TrainingRun) -> Self:
+        """The same system, ready for the sessions of a split."""
+        ready = replace(self)
+        object.__setattr__(ready, "_prepared", self.prepare(maps, run))  # no option: the system stays what it is
+        return ready
+
+    @property
+    def command(self) -> str:
+        return f"subspan train --system {self.name} --run RUN --data IMAGES --out FILE.json"
+
+    @property
+    def prepared(self) -> Prepared:
+        """What `prepare` made; one sentence where there are no images."""
+        if self._prepared is None:
+            raise ValueError(
+                f"system '{self.name}' moves the network, so features are not enough; with images its result is made "
+                f"and stored by: {self.command}"
+            )
+        return self._prepared  # type: ignore[return-value]
+
+    @property
+    def episode_shots(self) -> int | None:
+        """Support images of a class in the episodes that it is made for; None: as many as there are."""
+        return None
+
+    def notes(self) -> Sequence[str]:
+        """Sentences that a reader of its result must know."""
+        return ()
+
+    @abstractmethod
+    def base_rows(self, base: BaseSession) -> Tensor:
+        """The rows (C0, d) of session 0; those of the base given are of positions."""
+
+
+def learn_apart(
+    head: Head, start: State, learn: Callable[[int, State], tuple[Tensor, State, Tensor]], steps: int, tell: Tell | None
+) -> Update:
+    """Learn the problems of a session one after the other, all in as many steps.
+
+    ``learn`` takes the number of a problem and its state, for the first session ``start``, to rows (C, d), state and
+    last loss () after the session.
+    """
+    count, stage = len(head.rows), f"session of classes {head.learning[0]} to {head.learning[-1]}"
+    learned = []
+    for problem in range(count):
+        learned.append(learn(problem, start if head.state is None else of_problem(head.state, problem)))
+        if tell is not None:
+            tell(stage, problem + 1, count, float(learned[-1][2]))
+    rows, states, losses = zip(*learned, strict=True)
+    taken = torch.full((count,), steps, device=head.rows.device)
+    return Update(torch.stack(rows), taken, torch.stack(losses), stacked(states))
+
+
+def stacked(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """States of single problems as one, with the problems in front."""
+    return {name: torch.stack([state[name] for state in states]) for name in states[0]}
+
+
+def of_problem(state: State, problem: int) -> dict[str, Tensor]:
+    """The state of one problem."""
+    return {name: tensor[problem] for name, tensor in state.items()}
+
+
+def tail_in(state: State) -> dict[str, Tensor]:
+    """The tail's parameters in the state of one problem."""
+    return {name.removeprefix(TAIL): tensor for name, tensor in state.items() if name.startswith(TAIL)}
+
+
+def in_state(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tail's parameters as entries of a state."""
+    return {TAIL + name: tensor.detach() for name, tensor in parameters.items()}

@@ -1,0 +1,86 @@
+"""What a system says of itself beyond what a method says: its reference, how far its description was checked, and, for
+one that is trained on the base classes, how that is done and where the result is found."""
+
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+from torch import Tensor
+
+from subspan.engine.contract import BaseSession, Method
+from subspan.learners.parts.trained_part import TrainedPart, TrainedPartError, find_part
+from subspan.learners.parts.training_features import TrainingFeatures
+from subspan.learners.parts.training_run import Training, TrainingRun
+from subspan.values import option
+
+MARKS = {
+    "C": "read in the authors' released code or config",
+    "R": "in their README, log or result file",
+    "M": "recalled, not checked: a reconstruction",
+    "ours": "a departure that frozen features, or what the feature file lacks, make necessary",
+}
+
+
+class DrawnFeaturesWarning(UserWarning):
+    """A trained part has never seen real features; tables say so."""
+
+
+class System(Method):
+    """A published system. It keeps to the interface of methods."""
+
+    kind = "system"
+    reference: ClassVar[str]
+    marks: ClassVar[str]  # which MARKS hold, and for what
+    uses_memory = False
+    uses_bias = False
+    moves_old_rows = False
+
+
+@dataclass(frozen=True)
+class TrainedSystem(System):
+    """A system with a part that is trained once, on the base classes, before any session.
+
+    `subspan train --system NAME` calls `train_part` and writes what it gives with the system's options; the option
+    ``trained`` names that file, or a folder in which the one that belongs to the base rows at hand is found. Options
+    that were not set are those that the part was trained with.
+    """
+
+    training: ClassVar[Training]  # the published settings
+    uses_turned: ClassVar[bool] = False  # trains on features of turned images, too, where images are at hand
+    trained: str = option("", "file of its trained part, or a folder of such, from: subspan train --system NAME")
+
+    @abstractmethod
+    def train_part(self, features: TrainingFeatures, run: TrainingRun) -> dict[str, Tensor]:
+        """Train on the base classes: the tensors that a session needs. Features are on the run's device."""
+
+    def part(self, base: BaseSession) -> TrainedPart:
+        """The trained part for these base rows; one sentence where there is none."""
+        if not self.trained:
+            raise TrainedPartError(
+                f"system '{self.name}' needs a trained part; make it with: subspan train --system {self.name} FEATURES "
+                f"--out FILE, and run {self.name}:trained=FILE"
+            )
+        options = self.part_options()
+        chosen = {name: value for name, value in options.items() if value != _default(self, name)}
+        found = find_part(self.trained, self.name, base.rows, chosen, options)
+        if found.source == "drawn":
+            warnings.warn(
+                f"{self.name}: its part was trained on features drawn from a file's statistics, not on real ones",
+                DrawnFeaturesWarning,
+                stacklevel=1,  # one place, so that it is said once
+            )
+        return found
+
+    def part_options(self) -> dict[str, Any]:
+        """All options but the place of the part."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "trained"}
+
+    def as_trained(self, part: TrainedPart) -> Self:
+        """The same system with the options of its part."""
+        known = {f.name for f in fields(self)}
+        return replace(self, **{name: value for name, value in part.options.items() if name in known})
+
+
+def _default(system: TrainedSystem, name: str) -> Any:
+    return next(f.default for f in fields(system) if f.name == name)

@@ -1,0 +1,45 @@
+"""Prototypes: cosine to class means on centred features, the training-free baseline that every table needs."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from subspan.engine.contract import BaseSession
+from subspan.learners.parts.cosine import CosineMethod, unit
+from subspan.learners.registry import register
+from subspan.values import option
+
+
+@register
+@dataclass(frozen=True)
+class Prototype(CosineMethod):
+    """Nearest centred mean by cosine.
+
+    Features are centred by the mean of the base *training* features, never by anything of the test set. Base classes
+    keep their learned rows, normalised (``base=rows``), or become means like the novel ones (``base=means``).
+    """
+
+    name = "prototype"
+    summary = "cosine to centred support means; no training"
+    base: Literal["rows", "means"] = option("rows", "base classes by their learned rows or by their class means")
+    centred: bool = option(True, "centre features by the mean of the base training features")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"means"} if self.centred or self.base == "means" else ())
+
+    def center(self, base: BaseSession) -> Tensor | float:
+        if not self.centred:
+            return 0.0
+        assert base.center is not None
+        return base.center
+
+    def base_rows(self, base: BaseSession) -> Tensor:
+        if self.base == "rows":
+            return unit(base.rows)
+        assert base.means is not None
+        return self.row_of_mean(base, base.means)
+
+    def row_of_mean(self, base: BaseSession, mean: Tensor) -> Tensor:
+        return self.represent(base, mean)

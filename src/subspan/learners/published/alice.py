@@ -1,0 +1,65 @@
+"""ALICE's balanced means: base prototypes are made of as few examples as novel ones."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from subspan.engine.contract import BaseSession
+from subspan.learners.parts.base_samples import base_samples
+from subspan.learners.parts.cosine import CosineMethod, unit
+from subspan.learners.parts.system import System
+from subspan.learners.registry import register
+from subspan.values import option
+
+
+@register
+@dataclass(frozen=True)
+class Alice(System, CosineMethod):
+    """Cosine to class means, base means from a few typical examples each: ALICE's "balanced testing".
+
+    Reference: Peng, Zhao, Wang, Li, Lovell, Few-Shot Class-Incremental Learning from an Open-Set Perspective, ECCV
+    2022. Setting: multi-session, with a base session of its own (CosFace, class fusion, two views), which is not part
+    of this.
+
+    The prototype of a base class is the mean of the ``images`` training features nearest, by cosine, to the class mean;
+    that of a novel class is its support mean. Scores are cosines [C].
+
+    Departures [ours]: the feature file has no base training features, so ``samples`` draws from N(class mean, pooled
+    covariance) stand for the class's images. We take exactly the nearest; the released scan replaces the first of five
+    slots that is farther, so it finds them only roughly [C].
+    """
+
+    name = "alice"
+    summary = "cosine to means, base means of as few examples as novel ones; no training"
+    reference = "Peng et al., ECCV 2022"
+    marks = "C; base examples drawn from statistics: ours"
+    images: int = option(5, "examples in a base mean, those nearest to the class mean")
+    samples: int = option(500, "examples drawn for every base class, of which these are the nearest")
+    seed: int = option(0, "seed of the draws")
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.images <= self.samples:
+            raise ValueError(f"images must lie between 1 and samples ({self.samples}); got {self.images}")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"means", "covariance"})
+
+    def base_rows(self, base: BaseSession) -> Tensor:
+        assert base.means is not None
+        return unit(nearest_mean(base_samples(base, self.samples, self.seed), base.means, self.images))
+
+    def row_of_mean(self, base: BaseSession, mean: Tensor) -> Tensor:
+        return unit(mean)
+
+
+def nearest_mean(features: Tensor, means: Tensor, count: int) -> Tensor:
+    """Mean (C, d) of those ``count`` features (C, n, d) of each class with the largest cosine to its mean (C, d).
+
+    >>> import torch
+    >>> nearest_mean(torch.tensor([[[1.0, 0.0], [3.0, 0.1], [0.0, 1.0]]]), torch.tensor([[2.0, 0.0]]), 2)
+    tensor([[2.0000, 0.0500]])
+    """
+    cosines = (unit(features) @ unit(means)[..., None])[..., 0]  # (C, n)
+    chosen = cosines.topk(count, dim=-1).indices
+    return features.gather(-2, chosen[..., None].expand(*chosen.shape, features.shape[-1])).mean(-2)

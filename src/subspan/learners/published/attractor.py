@@ -1,0 +1,145 @@
+"""Attention Attractor Networks: novel rows are solved for, drawn to targets learned by attention over base rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from subspan.engine.contract import BaseSession, Head, Session, Update, class_means
+from subspan.engine.objective import append_one
+from subspan.learners.parts.attention import attend
+from subspan.learners.parts.attracted_rows import attracted_rows
+from subspan.learners.parts.cosine import unit
+from subspan.learners.parts.meta_training import EpisodeShape, FakeEpisodes, dropped, meta_train
+from subspan.learners.parts.prototypes import with_learned
+from subspan.learners.parts.system import TrainedSystem
+from subspan.learners.parts.training_features import TrainingFeatures
+from subspan.learners.parts.training_run import Training, TrainingRun
+from subspan.learners.registry import register
+from subspan.values import check_options, option
+
+HIDDEN = 50
+TRAINING_TOLERANCE = 1e-5  # of the inner minimum, relative: far below the noise of an episode
+
+
+@register
+@dataclass(frozen=True)
+class Attractor(TrainedSystem):
+    """Attention attractors, logistic variant: the nearest relative of subspace regularisation.
+
+    Reference: Ren, Liao, Fetaya, Zemel, Incremental Few-Shot Learning with Attention Attractor Networks, NeurIPS 2019.
+    Setting: single session, backbone with a linear head; base rows and biases never move; a part per number of shots.
+
+    Novel rows theta, their bias included, minimise [C]
+
+        mean CE of the support over all classes + (1e-5 / 2) ||theta||^2 + (1/K) sum_kd gamma_d (theta_kd - u_kd)^2
+        u_k = u_0 + sum_j a_kj U_j,   a_k = softmax_j(tau cos(c_k, w_j)),   U_j = A_2 tanh(A_1 w_j + b_1) + b_2
+
+    with c_k the support mean and w_j a base row: the core's objective with a learned target and a learned strength per
+    dimension, solved by the core's solver to convergence, a batch at once. A's (50 hidden), b's, u_0, tau (from 2) and
+    log gamma (from 0.1 for one shot, else 0.01) are trained on episodes in which 5 base classes play novel, by the
+    cross-entropy of 25 queries of these and 25 of the others, Adam at 1e-3, after 4000 of 8000 steps at 1e-4, with 10 %
+    dropout on c_k [C]. Gradients are implicit: conjugate gradients on (H + epsilon I), epsilon = 0.1, which is what the
+    released 20 rounds of recurrent back-propagation with a step of 1 and damping 0.1 approach where they converge.
+
+    Ablations [M]: ``pull=static``, one target u_0 for all classes; ``pull=none``, the target 0, so a learned decay.
+
+    Departures [ours]: classes that play novel are hidden by -inf, from logits and attention. Where the backbone's head
+    has no bias, novel rows have none. In the multi-session protocol, which the authors do not define, every session is
+    solved with earlier novel rows frozen like base rows, and attention is over base rows alone.
+    """
+
+    name = "attractor"
+    summary = (
+        "novel rows solved for, drawn to meta-trained attractors: attention over base rows, strength per dimension"
+    )
+    reference = "Ren et al., NeurIPS 2019"
+    marks = "C; ablations M; masks of -inf, implicit gradients by conjugate gradients, sessions beyond the first: ours"
+    uses_bias = True
+    training = Training(steps=8000, batch=1, rates=(1e-3, 1e-4), rate_cuts=(0.5,))
+    shots: int = option(5, "support examples of a class in the episodes that the attractors are trained on")
+    pull: Literal["attention", "static", "none"] = option("attention", "where novel rows are drawn to")
+    damping: float = option(0.1, "epsilon in (H + epsilon I) of the implicit gradient, in training; 0: the exact one")
+    dropout: float = option(0.1, "dropout on the support means, in training")
+
+    def __post_init__(self) -> None:
+        check_options(self, at_least={1: ("shots",)}, below_one=("dropout",), not_negative=("damping",))
+
+    def train_part(self, features: TrainingFeatures, run: TrainingRun) -> dict[str, Tensor]:
+        features = features.to(run.device, torch.float64)  # the inner problem is solved to convergence
+        base, generator = features.base.rows, run.generator("start")
+        known = base if features.bias is None else torch.cat([base, features.bias[:, None]], dim=1)
+        width = known.shape[1]
+
+        def small(*shape: int) -> Tensor:
+            return 0.01 * torch.randn(shape, generator=generator, dtype=torch.float64).to(base)
+
+        strength = 0.1 if self.shots == 1 else 0.01
+        parameters = {"log_strength": base.new_full((width,), strength).log()}
+        if self.pull != "none":
+            parameters["common"] = small(width)
+        if self.pull == "attention":
+            parameters |= {"hidden_map": small(HIDDEN, base.shape[1]), "hidden_bias": base.new_zeros(HIDDEN)}
+            parameters |= {"outcome_map": small(width, HIDDEN), "outcome_bias": base.new_zeros(width)}
+            parameters["sharpness"] = base.new_tensor(2.0)
+
+        def loss(part: Mapping[str, Tensor], episodes: FakeEpisodes) -> Tensor:
+            support, queries = episodes.support, episodes.queries
+            means = dropped(support.mean(2), self.dropout, episodes.generator)
+            targets = self.attractors(part, base, means, width, episodes.seen[:, None])
+            if features.bias is not None:
+                support, queries = append_one(support), append_one(queries)
+            visible = known.expand(len(support), -1, -1)[episodes.seen].view(len(support), -1, width)
+            labels = torch.arange(support.shape[1], device=base.device).repeat_interleave(support.shape[2])
+            novel, _ = attracted_rows(
+                support.flatten(1, 2),
+                labels.expand(len(support), -1),
+                visible,
+                targets,
+                part["log_strength"].exp(),
+                damping=self.damping,
+                tolerance=TRAINING_TOLERANCE,
+            )
+            return episodes.cross_entropy(torch.cat([queries @ known.mT, queries @ novel.mT], dim=-1))
+
+        shape = EpisodeShape(shots=self.shots, novel_queries=5, base_queries=25)
+        return meta_train(parameters, loss, features, shape, run)
+
+    def attractors(
+        self, part: Mapping[str, Tensor], base_rows: Tensor, means: Tensor, width: int, seen: Tensor | None = None
+    ) -> Tensor:
+        """The targets u (*batch, K, width) of classes with support means (*batch, K, d); seen (*batch, 1, C0)."""
+        if self.pull == "none":
+            return means.new_zeros(*means.shape[:-1], width)
+        common = part["common"].expand(*means.shape[:-1], width)
+        if self.pull == "static":
+            return common
+        hidden = torch.tanh(base_rows @ part["hidden_map"].mT + part["hidden_bias"])
+        values = hidden @ part["outcome_map"].mT + part["outcome_bias"]
+        return common + attend(unit(means), unit(base_rows), values, part["sharpness"], seen)
+
+    def base_rows(self, base: BaseSession) -> Tensor:
+        self.part(base)
+        return base.rows
+
+    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
+        trained = self.part(base)
+        exact = base.rows.double()
+        part, system = trained.to(exact), self.as_trained(trained)
+        single = head.rows.ndim == 2
+        rows, support, labels = (
+            tensor[None] if single else tensor for tensor in (head.rows, session.support, session.labels)
+        )
+        learning = set(head.learning)
+        old = [c for c in range(rows.shape[-2]) if c not in learning]
+        place = torch.empty(rows.shape[-2], dtype=torch.int64, device=rows.device)
+        place[list(head.learning)] = torch.arange(len(learning), device=rows.device)
+        means = class_means(support.double(), labels, head.learning)[..., : trained.width]
+        targets = system.attractors(part, exact[:, : trained.width], means, rows.shape[-1])
+        learned, steps = attracted_rows(
+            support.double(), place[labels], rows[:, old].double(), targets, part["log_strength"].exp()
+        )
+        learned = learned.to(rows)
+        return Update(with_learned(head, learned[0] if single else learned), steps[0] if single else steps)

@@ -1,0 +1,81 @@
+"""Nearest class mean and decoupled cosine: all classes by the means of their frozen features, no training."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from subspan.engine.contract import BaseSession, Head, Session, Update
+from subspan.learners.parts.cosine import unit
+from subspan.learners.parts.heads import cosine_scores, euclidean_scores
+from subspan.learners.parts.prototypes import prototypes, with_learned
+from subspan.learners.parts.system import System
+from subspan.learners.registry import register
+from subspan.values import option
+
+
+@register
+@dataclass(frozen=True)
+class NearestClassMean(System):
+    """Nearest class mean; by cosine it is the "decoupled cosine" on which CEC, FACT and TEEN build.
+
+    Reference: Mensink, Verbeek, Perronnin, Csurka, Distance-Based Image Classification, TPAMI 2013; in this setting the
+    helpers of CEC (Zhang et al., CVPR 2021), FACT and TEEN. Setting: multi-session, backbone trained with a cosine head
+    of scale 16.
+
+    With p_c the mean of the raw features of class c, base classes included, the score is cos(x, p_c) [C]. Variants:
+    learned base rows instead of base means (``base=rows``: imprinting); features at length one before the mean
+    (``before``) and the mean itself (``after``; a cosine does so anyway); Euclidean distance, -|x - p_c|^2, in which
+    ``before`` brings queries to length one too; features centred by the mean of the base training features first.
+
+    Departures [ours]: any backbone, whatever its head. Support means run over the augmented copies of the feature file.
+    A feature file keeps means of raw base features only, so with ``before`` a base prototype is the normalised raw
+    mean, not the mean of normalised features.
+    """
+
+    name = "ncm"
+    summary = "nearest class mean, by cosine (decoupled cosine) or Euclidean distance; no training"
+    reference = "Mensink et al. 2013; CEC's decoupled cosine (Zhang et al. 2021)"
+    marks = "C; base means under before=true ours"
+    distance: Literal["cosine", "euclidean"] = option("cosine", "what is nearest: by cosine or Euclidean distance")
+    base: Literal["means", "rows"] = option("means", "base classes by their class means or by their learned rows")
+    before: bool = option(False, "bring features to length one before they are averaged")
+    after: bool = option(False, "bring the averages to length one")
+    centred: bool = option(False, "centre features by the mean of the base training features")
+    scale: float = option(16.0, "factor on the scores before the softmax of predict_proba")
+
+    def __post_init__(self) -> None:
+        if self.base == "rows" and self.distance == "euclidean":
+            raise ValueError("learned rows are directions, not means: base=rows needs distance=cosine")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"means"} if self.centred or self.base == "means" else ())
+
+    def base_rows(self, base: BaseSession) -> Tensor:
+        if self.base == "rows":
+            return unit(base.rows)
+        assert base.means is not None
+        means = self._represent(base, base.means)
+        return unit(means) if self.after else means
+
+    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
+        support = self._centre(base, session.support)
+        learned = prototypes(support, session.labels, head.learning, before=self.before, after=self.after)
+        rows = with_learned(head, learned)
+        return Update(rows, torch.zeros(rows.shape[:-2], dtype=torch.int64, device=rows.device))
+
+    def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
+        score = cosine_scores if self.distance == "cosine" else euclidean_scores
+        return self.scale * score(rows, self._represent(base, queries))
+
+    def _represent(self, base: BaseSession, features: Tensor) -> Tensor:
+        centred = self._centre(base, features)
+        return unit(centred) if self.before else centred
+
+    def _centre(self, base: BaseSession, features: Tensor) -> Tensor:
+        if not self.centred:
+            return features
+        assert base.center is not None
+        return features - base.center

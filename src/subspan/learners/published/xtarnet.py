@@ -1,0 +1,299 @@
+"""XtarNet: a second, meta-trained last stage beside the frozen one, merged and conditioned for every episode."""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, relu
+
+from subspan.backbones.cut import Tail
+from subspan.backbones.heads import EuclideanHead, LinearHead
+from subspan.engine.contract import BaseSession, Head, Session, State, Update, class_means
+from subspan.learners.parts.cosine import unit
+from subspan.learners.parts.heads import euclidean_scores
+from subspan.learners.parts.meta_training import EpisodeShape, FakeEpisodes, Parameters, meta_train
+from subspan.learners.parts.network_system import NetworkSystem, in_state, tail_in
+from subspan.learners.parts.training_features import TrainingFeatures
+from subspan.learners.parts.training_run import Training, TrainingRun
+from subspan.learners.registry import register
+from subspan.train.evaluate import CHUNK
+from subspan.train.maps import SplitMaps
+from subspan.values import check_options, option
+
+MERGE_LAYERS, CONDITION_LAYERS, CORRELATION_LAYERS = 4, 3, 3
+SHARE = 0.1  # of what conditioning changes in a base row
+LOG_SCALE = "log_scale"
+
+
+@dataclass(frozen=True, eq=False)
+class MetaTrained:
+    """What all episodes of a split share."""
+
+    maps: SplitMaps
+    rows: Tensor  # (C0, D)
+    parameters: Parameters
+    features: Tensor  # (P, 2 D): frozen and meta-trained features at every position
+
+
+@dataclass(frozen=True, eq=False)
+class Conditioned:
+    """The classifier of each of E episodes."""
+
+    rows: Tensor  # (E, C0 + K, D): conditioned base rows, then novel ones
+    gates: Tensor  # (E, 2 D): how features of the two stages are merged
+    basis: Tensor  # (E, D, K): orthonormal; what is taken out of features and rows
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Negative squared distances (E, q, C0 + K) of features (E, q, 2 D) outside the span of the basis."""
+        return euclidean_scores(self._outside(self.rows), self._outside(merged(features, self.gates)))
+
+    def _outside(self, vectors: Tensor) -> Tensor:
+        return vectors - (vectors @ self.basis) @ self.basis.mT
+
+
+@register
+@dataclass(frozen=True)
+class XtarNet(NetworkSystem[MetaTrained]):
+    """Extracting task-adaptive representations (XtarNet).
+
+    Reference: Yoon, Kim, Seo, Moon, XtarNet: Learning to Extract Task-Adaptive Representation for Incremental
+    Few-Shot Learning, ICML 2020. Setting: single session; a model for each number of shots, always five novel classes.
+
+    f is the frozen feature, g that of MetaCNN, a copy of the last stage that is trained. With t the mean over novel
+    classes of the class means of [f; g], and MLPs of four layers [C]:
+
+        r(x) = sigmoid(MLP_f(t)) * f(x) + sigmoid(MLP_g(t)) * g(x)                               MergeNet
+        w*_j = (1 + 0.1 gamma(c)) * w_j + 0.1 beta(c)       c the mean of the class means c_k of r    TconNet
+        o_k  = e_k - sum_j softmax_j(N([c_k . w*_1, ..., c_k . w*_B])) w*_j
+
+    gamma, beta and N are three layers each, residual; e_1 .. e_5 are learned and shared by all episodes. Features and
+    rows lose their part in the span of o_k / |o_k| - c_k / |c_k|, which no gradient passes; the logit is the negative
+    squared distance. MetaCNN, the five nets and e are trained on 12,000 episodes of 5 fake-novel classes, 25 queries
+    of them and 25 base ones: SGD, rates 0.1, 0.01, 0.001, weight decay 0.003 [C]. MetaCNN normalises by the statistics
+    of the episode in training [C].
+
+    Departures [ours]: the backbone is ours. The base row of a fake-novel class is masked, in the logits and in N; the
+    released code has that line commented out, so that such a class is there twice. The projection is by a QR of the
+    spanning vectors instead of an SVD. Where the base session has a Euclidean head, as published, logits are used as
+    they are; with a linear head they get a learned scale, from 0.5, where they are nearly the trained ones. MetaCNN's
+    statistics for testing are computed once after training, over the base images. e begins at random with the length
+    of base rows. Images are not augmented in meta-training.
+    """
+
+    name = "xtarnet"
+    summary = "a meta-trained last stage beside the frozen one; features and rows adapted to every episode"
+    reference = "Yoon et al. (XtarNet), ICML 2020"
+    marks = "C; masked fake-novel rows, QR, statistics after training, learned scale for linear heads: ours"
+    protocol = "single-session"
+    where = "stage"
+    training = Training(
+        steps=12_000,
+        batch=1,
+        rates=(0.1, 0.01, 0.001),
+        rate_cuts=(1 / 3, 2 / 3),
+        optimiser="sgd",
+        nesterov=False,
+        weight_decay=3e-3,
+    )
+    shots: int = option(5, "support images of a class: in meta-training, and in the episodes of the protocol")
+    ways: int = option(5, "novel classes of an episode: the number of learned vectors e")
+    queries: int = option(25, "queries of fake-novel classes in an episode, and as many of base classes")
+    branches: Literal["both", "frozen"] = option("both", "merge both stages; frozen: without MetaCNN, on features f")
+
+    def __post_init__(self) -> None:
+        check_options(self, at_least={1: ("shots", "ways", "queries")})
+        if self.queries % self.ways:
+            raise ValueError(f"queries must be a multiple of the {self.ways} ways; got {self.queries}")
+
+    @property
+    def episode_shots(self) -> int | None:
+        return self.shots
+
+    def notes(self) -> Sequence[str]:
+        learned = LOG_SCALE in self.prepared.parameters
+        head = "a linear head, so logits have a learned scale" if learned else "a Euclidean head, as published"
+        return (f"The base session has {head}.", "Base rows of fake-novel classes are masked in meta-training.")
+
+    def prepare(self, maps: SplitMaps, run: TrainingRun) -> MetaTrained:
+        rows, scaled = _distance_rows(maps)
+        every = torch.arange(len(maps.maps), device=maps.device)
+        frozen = maps.features(every)
+        branch = _learning_copy(maps.tail)
+        start = _start(rows, self.ways, run.generator("start"))
+        if scaled:
+            start[LOG_SCALE] = rows.new_tensor(math.log(0.5))
+        if self.branches == "both":
+            start |= in_state(maps.parameters())
+
+        def both(live: Parameters, positions: Tensor) -> Tensor:
+            """Features (..., 2 D) at positions (..., 1), those of the second stage with gradient."""
+            places = positions[..., 0].long()
+            own = frozen[places]
+            if self.branches == "frozen":
+                return torch.cat([own, torch.zeros_like(own)], dim=-1)
+            other = torch.func.functional_call(branch, tail_in(live), (maps.at(places.flatten()),))
+            return torch.cat([own, other.view_as(own)], dim=-1)
+
+        def loss(live: Parameters, episodes: FakeEpisodes) -> Tensor:
+            count, ways, shots, _ = episodes.support.shape
+            asked = torch.cat([episodes.support.flatten(1, 2), episodes.queries], dim=1)
+            features = both(live, asked)  # one batch, so that its statistics are of the whole episode
+            means = features[:, : ways * shots].view(count, ways, shots, -1).mean(2)
+            classifier = condition(live, means, rows, episodes.seen)
+            return episodes.cross_entropy(_scale(live) * classifier.scores(features[:, ways * shots :]))
+
+        shape = EpisodeShape(self.ways, self.shots, self.queries // self.ways, self.queries)
+        learned = meta_train(start, loss, _as_positions(maps, rows), shape, run)
+        if self.branches == "frozen":
+            other = torch.zeros_like(frozen)
+        else:
+            answering = _answering_copy(maps, tail_in(learned), run.generator("statistics"))
+            with torch.no_grad():
+                other = torch.cat([answering(maps.at(part)) for part in every.split(CHUNK)])
+        return MetaTrained(maps, rows, learned, torch.cat([frozen, other], dim=1))
+
+    def base_rows(self, base: BaseSession) -> Tensor:
+        return self.prepared.rows
+
+    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
+        if len(head.learning) != self.ways:
+            raise ValueError(
+                f"xtarnet has learned {self.ways} vectors for novel classes, an episode has {len(head.learning)}; "
+                f"train it with ways={len(head.learning)}"
+            )
+        known = self.prepared
+        support = known.features[session.support[..., 0].long()]
+        means = class_means(support, session.labels, head.learning)
+        found = condition(known.parameters, means, known.rows)
+        steps = torch.zeros(len(means), dtype=torch.int64, device=means.device)
+        return Update(found.rows, steps, state={"gates": found.gates, "basis": found.basis})
+
+    def scores_in(self, base: BaseSession, rows: Tensor, queries: Tensor, state: State | None) -> Tensor:
+        assert state is not None  # there is no session 0 in this protocol
+        features = self.prepared.features[queries[..., 0].long()]
+        return _scale(self.prepared.parameters) * Conditioned(rows, state["gates"], state["basis"]).scores(features)
+
+
+def merged(features: Tensor, gates: Tensor) -> Tensor:
+    """Features (E, q, D) out of those of both stages (E, q, 2 D) by gates (E, 2 D)."""
+    frozen, other = (features * gates[:, None]).chunk(2, dim=-1)
+    return frozen + other
+
+
+def condition(parameters: Parameters, means: Tensor, rows: Tensor, seen: Tensor | None = None) -> Conditioned:
+    """The classifiers of E episodes from class means (E, K, 2 D) and base rows (B, D); ``seen`` (E, B) masks rows."""
+    task = means.mean(1)  # (E, 2 D)
+    gates = torch.cat([torch.sigmoid(_merge(parameters, f"merge_{name}", task)) for name in ("f", "g")], dim=1)
+    centres = merged(means, gates)  # (E, K, D)
+    middle = centres.mean(1)
+    grown = 1 + SHARE * _residual(parameters, "gamma", middle, CONDITION_LAYERS)
+    base = grown[:, None] * rows + SHARE * _residual(parameters, "beta", middle, CONDITION_LAYERS)[:, None]
+    products = centres @ base.mT  # (E, K, B)
+    if seen is not None:
+        products = products * seen[:, None]
+    shares = _correlation(parameters, products)
+    if seen is not None:
+        shares = shares.masked_fill(~seen[:, None], -torch.inf)
+    novel = parameters["e"] - torch.softmax(shares, dim=-1) @ base
+    with torch.no_grad():
+        basis = torch.linalg.qr((unit(novel) - unit(centres)).mT).Q
+    return Conditioned(torch.cat([base, novel], dim=1), gates, basis)
+
+
+def _merge(parameters: Parameters, name: str, x: Tensor) -> Tensor:
+    for place in range(MERGE_LAYERS):
+        x = _layer(parameters, f"{name}.{place}", x)
+        x = relu(x) if place < MERGE_LAYERS - 1 else x
+    return x
+
+
+def _residual(parameters: Parameters, name: str, x: Tensor, count: int) -> Tensor:
+    for place in range(count):
+        x = x + relu(_layer(parameters, f"{name}.{place}", x))
+    return x
+
+
+def _correlation(parameters: Parameters, x: Tensor) -> Tensor:
+    x = relu(_layer(parameters, "correlation.0", x))
+    for place in range(1, CORRELATION_LAYERS):
+        inner = _layer(parameters, f"correlation.{place}", x)
+        x = x + (relu(inner) if place < CORRELATION_LAYERS - 1 else inner)
+    return x
+
+
+def _layer(parameters: Parameters, name: str, x: Tensor) -> Tensor:
+    return linear(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
+
+
+def _scale(parameters: Mapping[str, Tensor]) -> Tensor | float:
+    return parameters[LOG_SCALE].exp() if LOG_SCALE in parameters else 1.0
+
+
+def _start(rows: Tensor, ways: int, generator: torch.Generator) -> dict[str, Tensor]:
+    """Parameters of all nets and e, drawn on the CPU."""
+    classes, width = rows.shape
+    shapes: dict[str, tuple[int, int]] = {}
+    for name in ("merge_f", "merge_g"):
+        shapes |= {f"{name}.{place}": (width if place else 2 * width, width) for place in range(MERGE_LAYERS)}
+    for name in ("gamma", "beta"):
+        shapes |= {f"{name}.{place}": (width, width) for place in range(CONDITION_LAYERS)}
+    shapes |= {f"correlation.{place}": (classes, classes) for place in range(CORRELATION_LAYERS)}
+    drawn: dict[str, Tensor] = {}
+    for name, (inputs, outputs) in shapes.items():
+        bound = 1 / math.sqrt(inputs)
+        drawn[f"{name}.weight"] = torch.empty(outputs, inputs).uniform_(-bound, bound, generator=generator)
+        drawn[f"{name}.bias"] = torch.empty(outputs).uniform_(-bound, bound, generator=generator)
+    directions = unit(torch.randn(ways, width, generator=generator))
+    drawn["e"] = directions * float(rows.norm(dim=1).mean())
+    return {name: tensor.to(rows) for name, tensor in drawn.items()}
+
+
+def _distance_rows(maps: SplitMaps) -> tuple[Tensor, bool]:
+    """Base rows (C0, D) to which distances are measured, and whether these need a scale."""
+    head = maps.head
+    if not isinstance(head, EuclideanHead) and not (isinstance(head, LinearHead) and head.bias is None):
+        raise ValueError(
+            "xtarnet measures distances to rows: it needs a base session with a Euclidean head (--head euclidean), or "
+            "with a linear one without bias"
+        )
+    return head.weight[: maps.class_count].detach().float(), not isinstance(head, EuclideanHead)
+
+
+def _as_positions(maps: SplitMaps, rows: Tensor) -> TrainingFeatures:
+    """The base training images with positions (C0, n, 1) in place of features."""
+    counts = torch.bincount(maps.labels, minlength=maps.class_count)
+    places = [maps.training[maps.labels == c].float() for c in range(maps.class_count)]
+    filled = nn.utils.rnn.pad_sequence(places, batch_first=True)[..., None]
+    return TrainingFeatures(filled, counts, BaseSession(rows), "real")
+
+
+def _normalisations(tail: nn.Module) -> list[nn.BatchNorm2d]:
+    return [part for part in tail.modules() if isinstance(part, nn.BatchNorm2d)]
+
+
+def _learning_copy(tail: Tail) -> Tail:
+    """A copy that normalises by the statistics of what it is given, and has no dropout."""
+    branch = copy.deepcopy(tail).eval()
+    for norm in _normalisations(branch):
+        norm.track_running_stats = False
+        norm.running_mean = norm.running_var = norm.num_batches_tracked = None
+    return branch
+
+
+def _answering_copy(maps: SplitMaps, parameters: Mapping[str, Tensor], generator: torch.Generator) -> Tail:
+    """A copy with trained parameters that normalises by the mean statistics over all base training images."""
+    branch = copy.deepcopy(maps.tail).eval()
+    branch.load_state_dict(dict(parameters), strict=False)
+    for norm in _normalisations(branch):
+        norm.reset_running_stats()
+        norm.momentum = None  # the plain mean over batches
+        norm.train()
+    order = torch.randperm(len(maps.training), generator=generator).to(maps.device)
+    with torch.no_grad():
+        for part in order.tensor_split(max(1, len(order) // CHUNK)):
+            branch(maps.at(maps.training[part]))
+    return branch.eval()

@@ -1,0 +1,1 @@
+"""The paper's laboratory: published values, reproduced tables and pictures. The product does not import it."""

@@ -1,0 +1,72 @@
+"""Both protocols hand what a method keeps beside its rows to its next session and to its scores."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from small_features import C0, make_features
+
+from subspan.classifier import IncrementalClassifier
+from subspan.engine.contract import Method, Update
+from subspan.experiments.multi_session import MultiSession, run_together
+from subspan.experiments.single_session import SingleSession
+from subspan.learners import registry
+
+
+@dataclass(frozen=True)
+class Turning(Method):
+    """Its state counts the sessions of every problem and names the class it takes everything for."""
+
+    name = "turning"
+    summary = "answers with what its state names"
+    keeps_state = True
+
+    def learn(self, base, head, session):
+        before = torch.zeros(len(head.rows)) if head.state is None else head.state["sessions"]
+        state = {"sessions": before + 1, "answer": session.labels[:, 0]}
+        return Update(head.rows.clone(), torch.zeros(len(head.rows)), state=state)
+
+    def scores_in(self, base, rows, queries, state):
+        scores = rows.new_zeros(*rows.shape[:-2], queries.shape[-2], rows.shape[-2])
+        if state is None:
+            scores[..., 4] = 1.0
+        else:
+            for problem, (count, answer) in enumerate(zip(state["sessions"], state["answer"], strict=True)):
+                scores[problem, :, int(answer) if count == 2 else 5] = 1.0
+        return scores
+
+
+def test_sessions_inherit_the_state_of_the_one_before():
+    """Class 4 before any session, class 5 in all but the second, there the first class it learned."""
+    protocol = MultiSession(ways=3, shots=2, draws=3)
+    result = protocol.run(make_features(), Turning(), memory=False, keep_predictions=True)
+    assert result.predictions is not None
+    assert [np.unique(predicted).tolist() for predicted in result.predictions] == [[4], [5], [C0 + 3], [5]]
+
+
+def test_files_in_step_keep_their_states_apart():
+    protocol = MultiSession(ways=3, shots=2, draws=1)
+    files = [(protocol, make_features(seed), None) for seed in (0, 1)]
+    results = run_together(files, Turning(), memory=False, keep_predictions=True)
+    for result in results:
+        assert result.predictions is not None
+        assert np.unique(result.predictions[2]).tolist() == [C0 + 3]
+
+
+def test_an_episode_is_scored_in_its_own_state():
+    """Each starts without a state, so its first session answers with class 5, which is a base class."""
+    protocol = SingleSession(ways=3, shots=2, base_queries=C0, novel_queries=6, count=4)
+    result = protocol.run(make_features(), Turning())
+    assert result.novel.tolist() == [0.0] * 4
+    assert result.base.max() > 0
+
+
+def test_an_estimator_has_no_room_for_a_state():
+    features, labels = np.random.default_rng(0).normal(size=(12, 4)), np.arange(12) % 3
+    registry.register(Turning)
+    try:
+        with pytest.raises(ValueError, match="'turning' keeps more than rows from session to session, for which"):
+            IncrementalClassifier(method="turning").fit(features, labels)
+    finally:
+        del registry._METHODS["turning"]

@@ -1,0 +1,96 @@
+"""The image set: what it refuses, and that selecting keeps images, labels and names together."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from subspan.images.errors import DataError
+from subspan.images.imageset import ImageSet
+
+
+def test_select_keeps_rows_together_in_the_order_given(tiny_set):
+    images = tiny_set(classes=3, per_class=2, parts=("train", "train", "val", "val", "test", "test"))
+    few = images.select([5, 0])
+    assert few.files == (images.files[5], images.files[0])
+    assert few.labels.tolist() == [2, 0]
+    assert few.parts == ("test", "train")
+    assert few.images[:, 0, 0, 0].tolist() == [15, 0]
+    assert few.class_names == images.class_names
+    assert len(images.select([])) == 0
+
+
+def test_of_classes_renumbers_in_the_order_given(tiny_set):
+    images = tiny_set(classes=3, per_class=2)
+    few = images.of_classes(["n10000002", 0])
+    assert few.wnids == ("n10000002", "n10000000")
+    assert few.class_names == ("name of n10000002", "name of n10000000")
+    assert few.labels.tolist() == [1, 1, 0, 0]
+    assert few.files == images.files[:2] + images.files[4:]
+
+
+def test_repr_is_one_line(tiny_set):
+    assert repr(tiny_set(classes=3, per_class=2)) == "ImageSet(6 images 1x1, 3 classes, from None)"
+
+
+def test_indices_of_and_counts(tiny_set):
+    images = tiny_set(classes=4, per_class=3, order_seed=1)
+    for c in range(4):
+        assert images.indices_of(c).tolist() == np.flatnonzero(images.labels == c).tolist()
+    assert images.counts().tolist() == [3, 3, 3, 3]
+    assert images.select(images.indices_of(2)).counts().tolist() == [0, 0, 3, 0]
+    assert images.select(images.indices_of(2)).indices_of(3).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"images": np.zeros((4, 1, 1, 3), dtype=np.float32)}, "uint8"),
+        ({"images": np.zeros((4, 1, 1), dtype=np.uint8)}, r"\(4, 1, 1\)"),
+        ({"images": np.zeros((3, 1, 1, 3), dtype=np.uint8)}, "3 images, 4 labels, 4 names"),
+        ({"labels": np.array([0, 0, 1, 2])}, r"0\.\.1, got 0\.\.2"),
+        ({"labels": np.zeros(4, dtype=np.int32)}, "int64"),
+        ({"wnids": ("n1",)}, "1 wnids, 2 class names"),
+        ({"wnids": None, "class_names": ("a", "a")}, "'a' occurs 2 times"),
+        ({"files": ("a", "b", "a", "c")}, "file name may occur once, 'a' occurs 2 times"),
+        ({"files": ("a", "b", "", "c")}, "image 2 has an empty one"),
+        ({"parts": ("train",)}, "1 parts, 4 images"),
+    ],
+)
+def test_refuses_by_rule_and_value(tiny_set, change, message):
+    images = tiny_set(classes=2, per_class=2)
+    fields = {field.name: getattr(images, field.name) for field in dataclasses.fields(images)}
+    with pytest.raises(DataError, match=message):
+        ImageSet(**(fields | change))
+
+
+def test_selecting_refuses_what_is_not_there(tiny_set):
+    images = tiny_set(classes=2, per_class=2)
+    with pytest.raises(DataError, match=r"0\.\.3, got -1\.\.0"):
+        images.select([0, -1])
+    with pytest.raises(DataError, match="float64"):
+        images.select([0.5])
+    with pytest.raises(DataError, match="'dog' is not in these images, which hold 2 classes"):
+        images.class_index("dog")
+    with pytest.raises(DataError, match="class may occur once, 1 occurs 2 times"):
+        images.of_classes([1, "n10000001"])
+    with pytest.raises(DataError, match=r"0\.\.1, got \[2\]"):
+        images.of_classes([2])
+
+
+def test_digest_changes_with_every_field_but_the_source(tiny_set, tmp_path):
+    images = tiny_set(classes=2, per_class=2)
+    other = images.images.copy()
+    other[3, 0, 0, 2] += 1
+    changes = [
+        {"images": other},
+        {"images": images.images.reshape(4, 1, 1, 3)[::-1].copy()},
+        {"labels": np.array([0, 0, 0, 1])},
+        {"class_names": ("x", "y")},
+        {"wnids": None},
+        {"files": ("a", "b", "c", "d")},
+        {"parts": ("train",) * 4},
+    ]
+    digests = {dataclasses.replace(images, **change).digest() for change in changes}
+    assert len(digests | {images.digest()}) == len(changes) + 1
+    assert dataclasses.replace(images, source=tmp_path).digest() == images.digest()

@@ -1,0 +1,96 @@
+"""Fake episodes out of the base classes, and the attention that systems share, against plain loops."""
+
+import numpy as np
+import pytest
+import torch
+
+from subspan.engine.contract import BaseSession
+from subspan.learners.parts.attention import attend
+from subspan.learners.parts.meta_training import EpisodeShape, check_shape, draw_fake_episodes, dropped
+from subspan.learners.parts.training_features import TrainingFeatures
+
+CLASSES, MOST = 7, 6
+
+
+def numbered() -> TrainingFeatures:
+    """Examples that say what they are: (class, number); class c has 4 to 6 of them."""
+    features = torch.zeros(CLASSES, MOST, 2)
+    counts = torch.tensor([4 + c % 3 for c in range(CLASSES)])
+    for c in range(CLASSES):
+        for i in range(int(counts[c])):
+            features[c, i] = torch.tensor([c, i + 1])  # never zero: zeros fill up
+    return TrainingFeatures(features, counts, BaseSession(torch.eye(CLASSES, 2)), "real")
+
+
+def test_fake_episodes_are_what_they_say():
+    shape = EpisodeShape(ways=3, shots=2, novel_queries=2, base_queries=8)
+    episodes = draw_fake_episodes(numbered(), shape, 50, torch.Generator().manual_seed(0))
+    playing = set()
+    for e in range(50):
+        novel = episodes.classes[e].tolist()
+        playing |= set(novel)
+        assert len(set(novel)) == 3
+        assert [c for c in range(CLASSES) if not episodes.seen[e, c]] == sorted(novel)
+        items = set()
+        for k, c in enumerate(novel):
+            assert episodes.support[e, k, :, 0].tolist() == [c, c]
+            items |= {(c, float(i)) for i in episodes.support[e, k, :, 1]}
+        for query, label in zip(episodes.queries[e], episodes.labels[e].tolist(), strict=True):
+            c, i = query.tolist()
+            assert i > 0, "no example beyond a class's own"
+            if label < CLASSES:
+                assert c == label
+                assert label not in novel
+            else:
+                assert c == novel[label - CLASSES]
+                items.add((c, i))
+        assert len(items) == 3 * (2 + 2), "support and queries of a class share no example"
+    assert playing == set(range(CLASSES))
+    again = draw_fake_episodes(numbered(), shape, 50, torch.Generator().manual_seed(0))
+    assert torch.equal(again.queries, episodes.queries)
+
+
+def test_hidden_rows_have_no_share_in_the_loss():
+    shape = EpisodeShape(ways=2, shots=1, novel_queries=1, base_queries=3)
+    episodes = draw_fake_episodes(numbered(), shape, 4, torch.Generator().manual_seed(1))
+    logits = torch.randn(4, 5, CLASSES + 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    losses = []
+    for e in range(4):
+        visible = [c for c in range(CLASSES) if episodes.seen[e, c]] + [CLASSES, CLASSES + 1]
+        for q in range(5):
+            shares = np.exp(logits[e, q, visible].numpy())
+            losses.append(-np.log(shares[visible.index(int(episodes.labels[e, q]))] / shares.sum()))
+    np.testing.assert_allclose(episodes.cross_entropy(logits), np.mean(losses), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (EpisodeShape(ways=7), "7 base classes are to play novel, but there are 7"),
+        (EpisodeShape(ways=2, shots=3, novel_queries=2), "3 shots and 2 queries of a class; one has 4 examples"),
+    ],
+)
+def test_too_few_classes_or_examples_are_told(shape, message):
+    with pytest.raises(ValueError, match=message):
+        check_shape(numbered(), shape)
+
+
+def test_attention_by_a_loop():
+    generator = torch.Generator().manual_seed(0)
+    queries, keys, values = (torch.randn(2, n, 3, generator=generator, dtype=torch.float64) for n in (4, 5, 5))
+    mask = torch.rand(2, 1, 5, generator=generator) < 0.7
+    mask[..., 0] = True
+    found = attend(queries, keys, values, 2.5, mask)
+    for e in range(2):
+        for q in range(4):
+            shares = np.array([np.exp(2.5 * float(queries[e, q] @ key)) for key in keys[e]]) * mask[e, 0].numpy()
+            expected = (shares[:, None] * values[e].numpy()).sum(0) / shares.sum()
+            np.testing.assert_allclose(found[e, q], expected, rtol=1e-10)
+
+
+def test_dropout_keeps_the_mean():
+    numbers = torch.full((100_000,), 2.0)
+    found = dropped(numbers, 0.25, torch.Generator().manual_seed(0))
+    assert set(found.tolist()) == {0.0, float(torch.tensor(2.0) / 0.75)}
+    assert abs(float(found.mean()) - 2) < 0.02
+    assert dropped(numbers, 0.0, torch.Generator()) is numbers

@@ -1,0 +1,143 @@
+"""FeCAM, its calibrated form and RanPAC against naive loops."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import Ridge
+
+from subspan.classifier import IncrementalClassifier
+from subspan.engine.contract import BaseSession, Head, Session, class_means
+from subspan.learners.parts.base_samples import noise, root_of
+from subspan.learners.registry import create_method
+
+C0, K, D = 4, 2, 5
+GENERATOR = torch.Generator().manual_seed(1)
+
+
+def positive(*shape):
+    return torch.rand(*shape, generator=GENERATOR, dtype=torch.float64) + 0.2
+
+
+SPREAD = torch.randn(D, D, generator=GENERATOR, dtype=torch.float64) * 0.3
+BASE = BaseSession(rows=positive(C0, D), means=3 * positive(C0, D), covariance=SPREAD @ SPREAD.mT)
+SUPPORT = positive(2, 7, D)  # two problems
+LABELS = torch.tensor([C0, C0 + 1, C0, C0, C0 + 1, C0, C0 + 1]).expand(2, -1)
+QUERIES = positive(6, D)
+
+
+def learn(method, base=BASE, support=SUPPORT):
+    """Rows (problems, C0 + K, ...) after one session."""
+    rows = method.base_rows(base).expand(len(support), -1, -1)
+    rows = torch.cat([rows, rows.new_zeros(len(support), K, rows.shape[-1])], dim=1)
+    learning, labels = (C0, C0 + 1), LABELS[: len(support)]
+    head = Head(rows, rows, C0, learning, class_means(support, labels, learning))
+    return method.learn(base, head, Session(support, labels)).rows
+
+
+def correlation(covariance, shrink, rest):
+    off = ~np.eye(D, dtype=bool)
+    grown = covariance + shrink * np.diag(covariance).mean() * np.eye(D)
+    grown[off] += rest * max(covariance[off].mean(), 0)
+    return grown / np.sqrt(np.outer(np.diag(grown), np.diag(grown)))
+
+
+def unit(x):
+    return x / np.linalg.norm(x)
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_fecam_by_a_loop(calibrated):
+    options = {"tukey": 1.0, "shrink": 2.0, "shrink_rest": 0.5} | ({"alpha": 0.3, "tau": 4.0} if calibrated else {})
+    method = create_method("calibrated-fecam" if calibrated else "fecam", **options)
+    found = method.scores(BASE, learn(method), QUERIES)
+    assert BASE.means is not None
+    assert BASE.covariance is not None
+    shared, base_means = BASE.covariance.numpy(), [unit(mean) for mean in BASE.means.numpy()]
+    for problem in range(2):
+        for c in range(C0 + K):
+            if c < C0:
+                mean, covariance = base_means[c], shared
+            else:
+                examples = SUPPORT[problem][LABELS[problem] == c].numpy()
+                mean, covariance = unit(examples.mean(0)), np.cov(examples.T)
+                if calibrated:
+                    shares = np.exp([4.0 * mean @ other for other in base_means])
+                    mean = unit(0.7 * mean + 0.3 * unit(shares @ np.array(base_means)))
+                    covariance = covariance + shared
+            inverse = np.linalg.inv(correlation(covariance.copy(), 2.0, 0.5))
+            for q, query in enumerate(QUERIES.numpy()):
+                difference = unit(query) - mean
+                assert found[problem, q, c].item() == pytest.approx(-difference @ inverse @ difference, rel=1e-9)
+
+
+def test_tukeys_power_is_taken_of_positive_parts():
+    method = create_method("fecam")
+    torch.testing.assert_close(
+        method.transform(torch.tensor([[4.0, -1.0, 0.25]])),  # type: ignore[attr-defined]
+        torch.tensor([[2.0, 0.0, 0.5]]),
+    )
+    base = replace(BASE, covariance=torch.zeros(D, D, dtype=torch.float64))  # every draw is its class mean
+    assert BASE.means is not None
+    np.testing.assert_allclose(method.base_rows(base)[:, :D], BASE.means.sqrt(), rtol=1e-12)
+
+
+def test_fewer_factors_keep_the_largest_part_of_the_covariance():
+    """Of examples at +-3 along one axis and +-1 along another, one factor keeps the first."""
+    support = torch.zeros(1, 7, D, dtype=torch.float64)
+    support[0, [0, 2, 3, 5], :2] = torch.tensor([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
+    method = create_method("fecam:tukey=1,factors=1")
+    _, factors = method.unpack(learn(method, support=support))  # type: ignore[attr-defined]
+    np.testing.assert_allclose(factors[0, C0, 0].abs(), [(18 / 3) ** 0.5, 0, 0, 0, 0], atol=1e-12)
+    assert not factors[0, :C0].any()
+
+
+def test_more_examples_give_the_statistics_of_all():
+    """Two examples and then three have mean and, up to its divisors, covariance of all five."""
+    method = create_method("fecam:tukey=1")
+    first, second = SUPPORT[0, :2], SUPPORT[0, 2:5]
+    base_rows = method.base_rows(BASE)
+    rows = torch.cat([base_rows, base_rows.new_zeros(1, base_rows.shape[1])])
+    session = Session(first, torch.full((2,), C0))
+    rows = method.learn(BASE, Head(rows, rows, C0, (C0,), first.mean(0)[None]), session).rows
+    share = torch.tensor([3 / 5], dtype=torch.float64)
+    head = Head(rows, rows, C0, (C0,), first.mean(0)[None], new=False, share=share)
+    rows = method.learn(BASE, head, Session(second, torch.full((3,), C0))).rows
+    mean, factors = method.unpack(rows[C0])  # type: ignore[attr-defined]
+    np.testing.assert_allclose(mean, SUPPORT[0, :5].mean(0), rtol=1e-12)
+    means = first.mean(0).numpy() - second.mean(0).numpy()
+    parts = 2 / 5 * np.cov(first.T.numpy()) + 3 / 5 * np.cov(second.T.numpy()) + 6 / 25 * np.outer(means, means)
+    np.testing.assert_allclose(factors.mT @ factors, parts, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [30, 300])
+def test_ranpac_is_ridge_regression_on_drawn_examples(width):
+    """The same draws, one class after the other, and scikit-learn's regression on one-hot targets."""
+    method = create_method(f"ranpac:width={width},factors=3,samples=40,ridge=0.2,beta=0.25,seed=7")
+    rows = learn(method)
+    rows[1, 0] += 0.1  # a base class that has learned more in one of the problems
+    found = method.scores(BASE, rows, QUERIES)
+    means, factors = method.unpack(rows)  # type: ignore[attr-defined]
+    assert BASE.covariance is not None
+    projection, root = noise((D, width), 7, QUERIES).numpy(), root_of(BASE.covariance).numpy()
+    np.testing.assert_allclose(root @ root.T, BASE.covariance, atol=1e-12)
+    for problem in range(2):
+        examples = []
+        for c in range(C0 + K):
+            drawn = noise((40, D + 3), 7 + 1 + c, QUERIES).numpy()
+            spread = drawn[:, :D] @ root.T + drawn[:, D:] @ factors[problem, c].numpy()
+            examples.append(means[problem, c].numpy() + (spread if c < C0 else 0.5 * spread))
+        points = np.maximum(np.concatenate(examples) @ projection, 0)
+        decay = 0.2 * (points**2).sum(0).mean()
+        targets = np.repeat(np.eye(C0 + K), 40, axis=0)
+        ridge = Ridge(alpha=decay, fit_intercept=False).fit(points, targets)
+        expected = ridge.predict(np.maximum(QUERIES.numpy() @ projection, 0))
+        np.testing.assert_allclose(found[problem], expected, rtol=1e-7, atol=1e-9)
+
+
+def test_an_estimator_has_no_room_for_covariances():
+    X, y = SUPPORT.flatten(0, 1).numpy(), np.arange(14) % 3
+    with pytest.raises(ValueError, match="keeps more of a class than one weight per feature"):
+        IncrementalClassifier(method="fecam").fit(X, y)
+    IncrementalClassifier(method="fecam:factors=0").fit(X, y)

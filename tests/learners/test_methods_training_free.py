@@ -1,0 +1,126 @@
+"""The training-free methods by hand: imprinted rows and centred prototypes."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from subspan.engine.contract import BaseSession, Head, Session, class_means
+from subspan.learners.registry import create_method
+
+BASE = BaseSession(
+    rows=torch.tensor([[3.0, 4.0], [0.0, 2.0]], dtype=torch.float64),
+    means=torch.tensor([[2.0, 0.0], [0.0, 4.0]], dtype=torch.float64),
+)
+SUPPORT = torch.tensor([[1.0, 0.0], [3.0, 6.0], [-5.0, 0.0]], dtype=torch.float64)
+LABELS = torch.tensor([2, 2, 3])
+
+
+def learn(method):
+    rows = torch.cat([method.base_rows(BASE), torch.zeros(2, 2, dtype=torch.float64)])
+    means = class_means(SUPPORT, LABELS, (2, 3))
+    return method.learn(BASE, Head(rows, rows, 2, (2, 3), means), Session(SUPPORT, LABELS))
+
+
+def test_imprint_by_hand():
+    method = create_method("imprint")
+    update = learn(method)
+    # base rows over their lengths 5 and 2; support means (2, 3) over sqrt 13, and (-5, 0) over 5
+    expected = [[0.6, 0.8], [0.0, 1.0], [2 / 13**0.5, 3 / 13**0.5], [-1.0, 0.0]]
+    np.testing.assert_allclose(update.rows, expected, rtol=1e-12)
+    assert int(update.steps) == 0
+    scores = method.scores(BASE, update.rows, torch.tensor([[0.0, 5.0]], dtype=torch.float64))
+    np.testing.assert_allclose(scores[0] / 16, [0.8, 1.0, 3 / 13**0.5, 0.0], rtol=1e-12, atol=1e-12)
+
+
+def test_prototype_by_hand():
+    """The centre of the means (2, 0) and (0, 4) is (1, 2)."""
+    method = create_method("prototype")
+    update = learn(method)
+    # support means minus the centre: (2, 3) - (1, 2) = (1, 1); (-5, 0) - (1, 2) = (-6, -2)
+    expected = [[0.6, 0.8], [0.0, 1.0], [0.5**0.5, 0.5**0.5], [-6 / 40**0.5, -2 / 40**0.5]]
+    np.testing.assert_allclose(update.rows, expected, rtol=1e-12)
+    # the query (1, 5) is (0, 3) from the centre, so its cosines are the rows' second coordinates
+    scores = method.scores(BASE, update.rows, torch.tensor([[1.0, 5.0]], dtype=torch.float64))
+    np.testing.assert_allclose(scores[0] / 16, [row[1] for row in expected], rtol=1e-12)
+
+
+def test_prototype_of_means_by_hand():
+    rows = create_method("prototype:base=means").base_rows(BASE)
+    # means minus the centre: (1, -2) and (-1, 2)
+    np.testing.assert_allclose(rows, np.array([[1, -2], [-1, 2]]) / 5**0.5, rtol=1e-12)
+
+
+def test_prototype_without_centring_is_imprinting():
+    plain, imprint = create_method("prototype:centred=false"), create_method("imprint")
+    np.testing.assert_array_equal(learn(plain).rows, learn(imprint).rows)
+    queries = torch.tensor([[1.0, 5.0], [-2.0, 0.5]], dtype=torch.float64)
+    np.testing.assert_array_equal(
+        plain.scores(BASE, learn(plain).rows, queries), imprint.scores(BASE, learn(imprint).rows, queries)
+    )
+
+
+def test_needs_follow_the_options():
+    assert create_method("prototype").needs == {"means"}
+    assert create_method("prototype:centred=false,base=means").needs == {"means"}
+    assert create_method("prototype:centred=false").needs == frozenset()
+    assert create_method("imprint").needs == frozenset()
+    assert create_method("semantic").needs == {"embeddings"}
+
+
+def test_the_scale_sharpens_probabilities_only():
+    queries = torch.tensor([[1.0, 5.0], [-2.0, 0.5]], dtype=torch.float64)
+    rows = learn(create_method("imprint")).rows
+    soft, sharp = (create_method("imprint", scale=s).scores(BASE, rows, queries) for s in (1.0, 30.0))
+    np.testing.assert_allclose(sharp, 30 * soft, rtol=1e-12)
+    assert torch.equal(soft.argmax(1), sharp.argmax(1))
+
+
+def test_class_means_by_a_loop():
+    generator = torch.Generator().manual_seed(0)
+    support = torch.rand(3, 10, 4, generator=generator)
+    labels = torch.randint(5, 8, (3, 10), generator=generator)
+    labels[:, :3] = torch.tensor([5, 6, 7])
+    means = class_means(support, labels, (5, 6, 7))
+    for e in range(3):
+        for k, c in enumerate((5, 6, 7)):
+            torch.testing.assert_close(means[e, k], support[e][labels[e] == c].mean(0))
+
+
+def test_calibrated_by_hand():
+    """Covariance diag(3, 0) and 2/3 of its mean eigenvalue 1.5 give diag(4, 1), so z(x) is ((x - 1) / 2, y - 2)."""
+    base = replace(BASE, covariance=torch.tensor([[3.0, 0.0], [0.0, 0.0]], dtype=torch.float64))
+    method = create_method("calibrated", shrinkage=2 / 3, learned=0.25, pull=0.5, sharpness=2.0, offset=0.1)
+
+    def unit(x, y):
+        return np.array([x, y]) / np.hypot(x, y)
+
+    # learned rows (3, 4) and (0, 2) times diag(2, 1); means (2, 0) and (0, 4) as z
+    known = [0.25 * unit(6, 4) + 0.75 * unit(0.5, -2), 0.25 * unit(0, 2) + 0.75 * unit(-0.5, 2)]
+    known = [unit(*row) for row in known]
+    np.testing.assert_allclose(method.base_rows(base), known, rtol=1e-12)
+    expected = list(known)
+    for own in (unit(0.5, 1), unit(-3, -2)):  # support means (2, 3) and (-5, 0) as z
+        shares = np.exp([2 * own @ row for row in known])
+        target = unit(*(shares / shares.sum() @ np.array(known)))
+        expected.append(unit(*(0.5 * own + 0.5 * target)))
+    rows = torch.cat([method.base_rows(base), torch.zeros(2, 2, dtype=torch.float64)])
+    head = Head(rows, rows, 2, (2, 3), class_means(SUPPORT, LABELS, (2, 3)))
+    update = method.learn(base, head, Session(SUPPORT, LABELS))
+    np.testing.assert_allclose(update.rows, expected, rtol=1e-12)
+    scores = method.scores(base, update.rows, torch.tensor([[5.0, 3.0]], dtype=torch.float64))  # z = (2, 1)
+    np.testing.assert_allclose(
+        scores[0] / 16, [unit(2, 1) @ row for row in expected] + np.array([0, 0, 0.1, 0.1]), rtol=1e-12
+    )
+
+
+def test_calibrated_without_its_corrections_is_the_prototype_of_means():
+    plain = create_method("calibrated:whiten=false,learned=0,pull=0,offset=0")
+    prototype = create_method("prototype:base=means")
+    np.testing.assert_allclose(learn(plain).rows, learn(prototype).rows, rtol=1e-12)
+
+
+def test_a_covariance_of_nothing_whitens_nothing():
+    base = replace(BASE, covariance=torch.zeros(2, 2, dtype=torch.float64))
+    rows = create_method("calibrated:learned=0").base_rows(base)
+    np.testing.assert_allclose(rows, create_method("prototype:base=means").base_rows(BASE), rtol=1e-12)

@@ -1,0 +1,72 @@
+"""Tables of systems: which published row stands above ours, what is marked, what it costs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from subspan.paper.costs import TrainingCost
+from subspan.paper.published import PublishedRow, published
+from subspan.paper.systems_tables import SystemRun, cost_picture, systems_table
+
+
+@pytest.fixture
+def run(result):
+    def make(name: str, last: float, *, memory: bool = False, **about) -> SystemRun:
+        one = result(name, memory, draws=2, sessions=8, splits=[0, 1])
+        flat = np.full_like(one.base, last)
+        accuracies = replace(one, base=flat, novel=np.where(np.isnan(one.novel), np.nan, flat))
+        return SystemRun(name, accuracies, "C", **about)
+
+    return make
+
+
+ROW = PublishedRow("TEEN", (70.0,) * 8 + (52.0,), "M+L", systems=("teen",))
+
+
+def lines(table):
+    return {row.headings[:3]: row.cells for row in table.table.rows}
+
+
+def cell(table, headings, key):
+    number = next(n for n, column in enumerate(table.table.columns) if column.key == key)
+    return lines(table)[headings][number]
+
+
+@pytest.mark.parametrize(("accuracy", "mark"), [(48.9, "‡"), (49.1, "")])
+def test_three_points_below_a_published_row_of_the_same_setting_are_marked(run, accuracy, mark):
+    made = systems_table([run("teen", accuracy)], [ROW], published(), fixed=True, recipe="paper", notes=())
+    assert cell(made, ("teen", "-M", "published"), "session_8").value == 52
+    assert cell(made, ("teen", "-M", "ours"), "session_8").mark == mark
+
+
+def test_a_row_of_another_setting_is_only_quoted(run):
+    made = systems_table([run("teen", 20.0)], [ROW], published(), fixed=False, recipe="paper", notes=())
+    assert ("teen", "-M", "quoted") in lines(made)
+    assert cell(made, ("teen", "-M", "ours"), "session_8").mark == ""
+
+
+def test_a_published_row_with_memory_stands_above_ours_with_memory_only(run):
+    row = replace(ROW, memory=True)
+    runs = [run("teen", 20.0), run("teen", 21.0, memory=True)]
+    made = systems_table(runs, [row], published(), fixed=True, recipe="paper", notes=())
+    assert list(lines(made)) == [("teen", "-M", "ours"), ("teen", "+M", "quoted"), ("teen", "+M", "ours")]
+    assert [cell(made, ("teen", memory, "ours"), "session_8").mark for memory in ("-M", "+M")] == ["", "‡"]
+
+
+def test_costs_are_those_of_one_split(run):
+    trained = run("teen", 50.0, training=TrainingCost(4.0, "drawn features on cpu"), stored=True)
+    made = systems_table([trained], [], published(), fixed=False, recipe="paper", notes=())
+    assert cell(made, ("teen", "-M", "ours, stored"), "training_minutes").value == 4
+    assert cell(made, ("teen", "-M", "ours, stored"), "seconds").value == pytest.approx(1.25 / 2)  # two splits
+    assert cell(made, ("teen", "-M", "ours, stored"), "splits").value == 2
+    assert "teen: its part was trained on drawn features on cpu." in made.table.notes
+
+
+def test_the_picture_names_cost_and_accuracy(run):
+    picture = cost_picture(
+        [run("teen", 50.0, training=TrainingCost(1.0)), run("ncm", 60.0), run("ncm", 99.0, memory=True)]
+    )
+    assert picture.caption.endswith("Highest: ncm.")
+    assert "teen 50.0 % in 60.6 s; ncm 60.0 % in 0.625 s" in picture.alt
+    assert picture.png.startswith(b"\x89PNG")
