@@ -29,7 +29,8 @@ import torch
 from torch import Tensor
 
 from subspan.backbones.network import Network
-from subspan.engine.contract import BaseSession, Head, Method, Session, class_means
+from subspan.engine import sessions
+from subspan.engine.contract import Base, Learner, State
 from subspan.images.imageset import ImageSet
 from subspan.images.read import read_images
 from subspan.images.splits.parse import parse_split
@@ -77,38 +78,33 @@ class Sessions:
             self.network.features(shown.flatten(0, 1))
         self.network.eval()
 
-    def run(self, method: Method, slip: bool) -> list[tuple[float, float]]:
+    def run(self, method: Learner, slip: bool) -> list[tuple[float, float]]:
         """Accuracy (base, novel) in percent after each session, session 0 first."""
         weight = self.network.head.weight.detach().float().to(self.device)
-        base_count = len(self.split.base_classes)
-        base = BaseSession(rows=weight[:base_count])
-        rows = references = base.rows
-        accuracies = [self.accuracy(method, base, rows, 0)]
+        state = sessions.start(method, Base(rows=weight[: len(self.split.base_classes)]), 1)
+        accuracies = [self.accuracy(method, state, 0)]
         for session in range(len(self.split.sessions)):
             images = self.support(session)
             if slip:
                 self.drift(images)
             support = torch.from_numpy(self.extractor().copies(images, COPIES, SEED)).to(self.device)
             labels = self.labels(images).repeat_interleave(COPIES)
-            learning = tuple(range(len(rows), int(labels.max()) + 1))
-            grown = torch.cat([rows, rows.new_zeros(len(learning), rows.shape[1])])
-            before = torch.cat([references, grown[len(rows) :]])
-            support = support.flatten(0, 1)
-            head = Head(grown[None], before[None], base_count, learning, class_means(support, labels, learning)[None])
-            rows = method.learn(base, head, Session(support[None], labels[None], seeds=(session,))).rows[0]
-            references = torch.cat([references, rows[len(references) :]])
-            accuracies.append(self.accuracy(method, base, rows, session + 1))
+            classes = range(state.rows.shape[1], int(labels.max()) + 1)
+            given = sessions.session_of(support.flatten(0, 1)[None], labels[None], classes, seeds=(session,))
+            state = sessions.learn(method, state, given)
+            accuracies.append(self.accuracy(method, state, session + 1))
         return accuracies
 
-    def accuracy(self, method: Method, base: BaseSession, rows: Tensor, sessions: int) -> tuple[float, float]:
-        seen = sum(len(classes) for classes in self.split.sessions[:sessions])
+    def accuracy(self, method: Learner, state: State, done: int) -> tuple[float, float]:
+        """Accuracy (base, novel) in percent on all classes after so many sessions."""
+        seen = sum(len(classes) for classes in self.split.sessions[:done])
         both = []
         for parts in (self.base_test, self.novel_test[:seen]):
             if not parts:
                 both.append(float("nan"))
                 continue
             images = np.concatenate(parts)
-            right = method.scores(base, rows, self.features(images)).argmax(-1) == self.labels(images)
+            right = sessions.scores(method, state, self.features(images))[0].argmax(-1) == self.labels(images)
             both.append(100 * right.double().mean().item())
         return both[0], both[1]
 

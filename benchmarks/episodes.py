@@ -2,7 +2,7 @@
 
 One episode: 60 base rows, 5 novel classes x 5 shots x 5 copies of the bundled real features (n = 125, d = 640), 65
 classes, R_old as `norm`, SGD of the paper with its stop rule, up to 1000 steps. The naive loop is torch.optim.SGD with
-autograd on full weights (tests/solve/naive.py), the features in memory. Ratios are taken within one run.
+autograd on full weights (tests/engine/naive.py), the features in memory. Ratios are taken within one run.
 
 Measured 2026-11-15 on the features bundled then, best of 3 runs (CPU) or one (GPU) after one to warm up; naive: mean of
 4 episodes (CPU), 1 (GPU).
@@ -28,22 +28,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Head, Session
+from subspan.engine import sessions
+from subspan.engine.contract import Base, Session
 from subspan.engine.objective import Problem
 from subspan.engine.sgd import SgdOptions, sgd
 from subspan.features.feature_set import bundled
 from subspan.learners.parts.regularizer import Regularizer
 from subspan.learners.registry import create_method
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "solve"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "engine"))
 from naive import NaiveSession, naive_sgd
 
 WAYS, SHOTS = 5, 5
 
 
-def make_batch(
-    count: int, device: torch.device, seed: int = 0, shots: int = SHOTS
-) -> tuple[BaseSession, Head, Session]:
+def make_batch(count: int, device: torch.device, seed: int = 0, shots: int = SHOTS) -> tuple[Base, Session]:
     """Episodes drawn from the bundled features: support (E, 125, 640) for five shots, shared base rows."""
     features = bundled()
     base = torch.as_tensor(features.base_weight, device=device)
@@ -54,16 +53,24 @@ def make_batch(
     images = np.stack([[rng.permutation(support.shape[1])[:shots] for _ in range(WAYS)] for _ in range(count)])
     picked = support[torch.as_tensor(classes)[:, :, None], torch.as_tensor(images)].flatten(1, 3)
     labels = len(base) + torch.arange(WAYS, device=device).repeat_interleave(picked.shape[1] // WAYS)
-    rows = torch.cat([base.expand(count, -1, -1), base.new_zeros(count, WAYS, base.shape[1])], dim=1)
-    learning = tuple(range(len(base), len(base) + WAYS))
     vectors = torch.as_tensor(features.embeddings["glove300"], device=device)
     novel = vectors[len(base) + torch.as_tensor(classes)]
-    head = Head(rows, rows, len(base), learning, base.new_zeros(count, WAYS, base.shape[1]))
-    session = Session(picked, labels.expand(count, -1), embeddings=novel, seeds=tuple(range(count)))
-    return BaseSession(base, embeddings=vectors[: len(base)]), head, session
+    session = sessions.session_of(
+        picked,
+        labels.expand(count, -1),
+        range(len(base), len(base) + WAYS),
+        embeddings=novel,
+        seeds=tuple(range(count)),
+    )
+    return Base(base, embeddings=vectors[: len(base)]), session
 
 
-def naive_session(problem: Problem, method: Regularizer, base: BaseSession, episode: int) -> NaiveSession:
+def as_problem(method: Regularizer, base: Base, session: Session) -> Problem:
+    """The episodes of a batch as one problem."""
+    return method.problem(sessions.start(method, base, len(session.support)), session)[0]
+
+
+def naive_session(problem: Problem, method: Regularizer, base: Base, episode: int) -> NaiveSession:
     """One problem of a batch for the naive loop."""
     new = problem.groups[-1]
     target = new.reference[episode] if new.reference is not None else None
@@ -115,8 +122,8 @@ def main() -> None:
     for name in arguments.methods:
         method = create_method(name)
         assert isinstance(method, Regularizer)
-        base, head, session = make_batch(arguments.episodes, device)
-        problem, _ = method.problem(base, head, session)
+        base, session = make_batch(arguments.episodes, device)
+        problem = as_problem(method, base, session)
         times = [timed(lambda p=problem: sgd(p), device) for _ in range(arguments.repeats + 1)][1:]
         solution, seconds = min(times, key=lambda pair: pair[1])
         naive = [naive_session(problem, method, base, i) for i in range(arguments.naive)]

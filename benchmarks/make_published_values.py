@@ -1,6 +1,6 @@
 """Writes `tests/data/published-values.json`: what the paper's tables say, read from its LaTeX source by a program.
 
-The tests hold `subspan.experiments.report`'s own `published.json`, which people typed, against it. Neither source is in this
+The tests hold `subspan.paper`'s own `published.json`, which people typed, against it. Neither source is in this
 repository: the LaTeX comes with the paper's preprint, the fact sheet (a Markdown table of model, network, accuracies,
 average and source) is what the maintainers copied from the papers that the fixed split's rows name.
 

@@ -34,7 +34,7 @@ from pathlib import Path
 
 import torch
 
-from episodes import make_batch, timed
+from episodes import as_problem, make_batch, timed
 from subspan.engine import on_chip
 from subspan.engine.objective import Problem
 from subspan.engine.on_chip_kernel import descend_one
@@ -179,7 +179,7 @@ def main() -> None:
     for name in arguments.methods:
         method = create_method(name)
         assert isinstance(method, Regularizer)
-        problem, _ = method.problem(*make_batch(arguments.episodes, device, shots=arguments.shots))
+        problem = as_problem(method, *make_batch(arguments.episodes, device, shots=arguments.shots))
         compare(name, problem, arguments.warps, device, arguments.repeats, arguments.max_steps)
 
 

@@ -2,7 +2,7 @@
 
 One cell: 2000 episodes of 5 ways x 5 shots x 5 copies beside 64 base classes (n = 125, d = 640, 69 rows), the paper's
 SGD with its stop rule and at most 1000 steps, 25 + 25 queries of each episode scored; features cached, episodes drawn
-before. The naive loop is torch.optim.SGD with autograd on full weights and cached features (tests/solve/naive.py). The
+before. The naive loop is torch.optim.SGD with autograd on full weights and cached features (tests/engine/naive.py). The
 authors' way computes the network at every step; `authors_loop.py` times it from a checkout of their repository.
 
 Measured on 2026-11-15, one run each, episodes of `features/paper-ravi.npz`, nothing else on the machine. One
@@ -39,7 +39,7 @@ import numpy as np
 import torch
 
 from authors_loop import seconds_per_step
-from episodes import naive_session, timed
+from episodes import as_problem, naive_session, timed
 from subspan.cli.inputs import embeddings_of, find_embeddings
 from subspan.experiments.config import Config
 from subspan.experiments.episodes import Episodes
@@ -131,8 +131,8 @@ def time_naive(features: FeatureSet, cell: Cell, embeddings: dict, drawn: Episod
     method = cell.method
     vectors = embeddings.get(cell.embeddings or "")
     stage = Stage(features, vectors, use_bias=method.uses_bias, device=device, dtype="float32")
-    base, head, session = stage.prepare(method, drawn)
-    problem, _ = method.problem(base, head, session)
+    base = stage.tensors.base
+    problem = as_problem(method, base, stage.prepare(drawn))
     sessions = [naive_session(problem, method, base, number) for number in range(len(drawn))]
     return float(np.mean([timed(lambda s=s: naive_sgd(s), torch.device(device))[1] for s in sessions]))
 

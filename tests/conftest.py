@@ -8,10 +8,13 @@ os.environ.setdefault("MPLBACKEND", "agg")
 # Before triton is imported, by torch or by us: without a GPU its kernels run in its interpreter.
 os.environ.setdefault("TRITON_INTERPRET", "1")
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from subspan.learners import registry
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
@@ -31,9 +34,4 @@ def shared_data() -> Path:
 @pytest.fixture
 def forgotten_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers, or adds as a file, is found by it and forgotten after it."""
-    from subspan.learners import registry
-    from subspan.learners.registry import list_methods  # brings PyTorch, which .ci/other-pythons has not
-
-    list_methods()  # imports all that there are, which are to stay
-    registry._import_all.cache_clear()
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+    monkeypatch.setattr(registry, "LEARNERS", replace(registry.LEARNERS, added=dict(registry.LEARNERS.added)))

@@ -17,12 +17,12 @@ import torch
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from subspan.classifier import IncrementalClassifier
+from subspan import IncrementalClassifier
 from subspan.files import store
 from subspan.files.store import StoreError
 from subspan.learners.registry import create_method
 
-sys.path.insert(0, str(Path(__file__).parent / "solve"))
+sys.path.insert(0, str(Path(__file__).parent / "engine"))
 from naive import NaiveSession, naive_sgd
 
 WIDTH = 12
@@ -37,6 +37,11 @@ def photographs(names, count, seed=0, width=WIDTH):
         center = np.random.default_rng(list(map(ord, str(name)))).normal(size=width)
         X.append(center + 0.5 * rng.normal(size=(count, width)))
     return np.concatenate(X), np.repeat(names, count)
+
+
+def inner(X, base):
+    """Features (n, d) in the unit that gives base features (n0, d) the root mean square length 11.5."""
+    return X * 11.5 / np.sqrt((base**2).sum(1).mean())
 
 
 def vectors(names, width=4):
@@ -82,8 +87,9 @@ def softmax_regression(X, indices, decay):
 @pytest.mark.parametrize("names", [BASE[:2], BASE[:3]], ids=["two-classes", "three-classes"])
 def test_fit_is_softmax_regression(names):
     X, y = photographs(names, 12, width=4)
-    model = IncrementalClassifier(method="finetune", base_decay=0.05, dtype="float64").fit(X, y)
-    rows, bias = softmax_regression(X, np.unique(y, return_inverse=True)[1], 0.05)
+    X = inner(X, X)
+    model = IncrementalClassifier(method="finetune", base_decay=0.2, dtype="float64").fit(X, y)
+    rows, bias = softmax_regression(X, np.unique(y, return_inverse=True)[1], 0.2)
     np.testing.assert_allclose(model.coef_, rows, atol=1e-3)
     np.testing.assert_allclose(model.intercept_ - model.intercept_.mean(), bias, atol=1e-3)
 
@@ -93,9 +99,10 @@ def test_fit_is_scikit_learns_logistic_regression(bias):
     X, y = photographs(BASE, 10)
     queries = photographs(BASE, 5, seed=1)[0]
     model = IncrementalClassifier(method="subspace", bias=bias, base_decay=0.01, dtype="float64").fit(X, y)
-    theirs = LogisticRegression(C=1 / (0.01 * len(X)), fit_intercept=bias, max_iter=1000).fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(queries), theirs.predict_proba(queries), rtol=1e-6)
-    np.testing.assert_array_equal(model.predict(queries), theirs.predict(queries))
+    theirs = LogisticRegression(C=1 / (0.01 * len(X)), fit_intercept=bias, max_iter=1000).fit(inner(X, X), y)
+    queries_inside = inner(queries, X)
+    np.testing.assert_allclose(model.predict_proba(queries), theirs.predict_proba(queries_inside), rtol=1e-6)
+    np.testing.assert_array_equal(model.predict(queries), theirs.predict(queries_inside))
     assert bias == bool(model.intercept_.any())
 
 
@@ -186,22 +193,25 @@ SESSIONS = (("aspen", "larch"), ("yew",), ("alder", "lime", "pine"))
 @pytest.mark.parametrize("old_penalty", ["squared", "norm"])
 @pytest.mark.parametrize("memory", [0, 1])
 @pytest.mark.parametrize("name", ["finetune", "subspace", "semantic"])
-@pytest.mark.filterwarnings("ignore::subspan.learners.DegenerateSpanWarning")
+@pytest.mark.filterwarnings("ignore::subspan.learners.subspace.DegenerateSpanWarning")
 def test_sessions_are_the_naive_loop(name, memory, old_penalty):
     """Base session and three more: start unlike reference from session 2 on, novel memory likewise."""
-    spec = f"{name}:start=zeros,old_penalty={old_penalty},learning_rate=0.05,max_steps=60"
+    spec = f"{name}:new_rows=zeros,old_penalty={old_penalty},learning_rate=0.05,max_steps=60"
     method = create_method(spec)
     embeddings = vectors(BASE + sum(SESSIONS, ()))
     model = IncrementalClassifier(method=spec, memory=memory, dtype="float64")
-    X, y = photographs(BASE, 3)
+    base, y = photographs(BASE, 3)
     # All examples of a class are copies of one image, so that memory keeps every one.
-    model.fit(X, y, embeddings=embeddings, groups=y)
+    model.fit(base, y, embeddings=embeddings, groups=y)
 
     def with_one(X):
-        return torch.cat([torch.tensor(X), torch.ones(len(X), 1, dtype=torch.float64)], dim=1)
+        return torch.cat([torch.tensor(inner(X, base)), torch.ones(len(X), 1, dtype=torch.float64)], dim=1)
 
-    rows = torch.cat([torch.tensor(model.coef_), torch.tensor(model.intercept_)[:, None]], dim=1)
-    kept = [(with_one(X), torch.arange(len(BASE)).repeat_interleave(3))] if memory else []
+    def rows_inside():
+        return np.column_stack([model.coef_ / inner(1, base), model.intercept_])
+
+    rows = torch.tensor(rows_inside())
+    kept = [(with_one(base), torch.arange(len(BASE)).repeat_interleave(3))] if memory else []
     naive = NaiveModel(rows, len(BASE), rows[:0], kept)
     for session, names in enumerate(SESSIONS, 1):
         X, y = photographs(names, 4)
@@ -210,7 +220,7 @@ def test_sessions_are_the_naive_loop(name, memory, old_penalty):
         similarity = torch.tensor([[embeddings[b] @ embeddings[n] for b in BASE] for n in names]) / 3.0
         target = torch.softmax(similarity, dim=1) @ naive.base_reference
         steps = naive.learn(with_one(X), classes, method, memory > 0, target)
-        ours = np.column_stack([model.coef_, model.intercept_])
+        ours = rows_inside()
         assert model.sessions_[session].steps == steps
         assert np.linalg.norm(ours - naive.rows.numpy()) < 1e-9 * np.linalg.norm(ours)
     assert model.classes_.tolist() == [*BASE, *sum(SESSIONS, ())]
@@ -223,7 +233,9 @@ def test_an_old_row_is_held_where_its_own_session_left_it():
         model.add_classes(*photographs(names, 3))
         ends.append(np.column_stack([model.coef_, model.intercept_])[-len(names) :])
     state = model._now()[0]
-    np.testing.assert_array_equal(state.novel_references.numpy(), np.concatenate(ends))
+    kept = state.learned["references"][state.base_count :]
+    references = np.column_stack([kept[:, :-1] / state.scale, kept[:, -1]])
+    np.testing.assert_array_equal(references, np.concatenate(ends))
     moved = np.column_stack([model.coef_, model.intercept_])[len(BASE) : len(BASE) + 2]
     assert not np.array_equal(moved, ends[0]), "later sessions must have moved the row, or this shows nothing"
 

@@ -1,6 +1,5 @@
 """Every registered method passes the common suite; scikit-learn's suite passes; ours catches what it is for."""
 
-import dataclasses
 import random
 from dataclasses import dataclass
 
@@ -9,10 +8,10 @@ import pytest
 import torch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from subspan import checks
-from subspan.classifier import IncrementalClassifier
-from subspan.engine.contract import BaseSession, Head, Method, Session, Update
+from subspan import IncrementalClassifier, checks
+from subspan.engine.contract import Session, State
 from subspan.learners.finetune import Finetune
+from subspan.learners.parts.rows import RowLearner, with_places
 from subspan.learners.registry import create_method, list_methods, method_options, register
 
 
@@ -33,7 +32,7 @@ def test_what_the_estimator_chooses_by_itself(check):
 
 
 def test_a_method_with_options_as_text_or_itself():
-    spec = "semantic:old_penalty=squared,start=zeros,max_steps=50"
+    spec = "semantic:old_penalty=squared,new_rows=zeros,max_steps=50"
     checks.check_method(spec)
     checks.check_method(create_method(spec))
 
@@ -56,66 +55,68 @@ def test_scikit_learns_checks(estimator, check):
 
 
 @dataclass(frozen=True)
-class Broken(Method):
+class Broken(RowLearner):
     """Novel rows are support means; what a subclass adds is wrong."""
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        rows = head.rows.clone()
-        rows[list(head.learning)] = head.means
-        return Update(self.spoil(rows, head, session), torch.tensor(0))
+    moves_old_rows = False
 
-    def spoil(self, rows, head, session):
+    def learn(self, state: State, session: Session) -> State:
+        rows = with_places(state.rows, session)
+        rows[list(session.classes)] = session.means
+        return state.after(rows=self.spoil(rows, state, session))
+
+    def spoil(self, rows, state, session):
         return rows
 
 
 @dataclass(frozen=True)
 class Reorders(Broken):
-    def spoil(self, rows, head, session):
+    def spoil(self, rows, state, session):
         return rows.roll(1, dims=0)
 
 
 @dataclass(frozen=True)
 class DrawsFromTorch(Broken):
-    def spoil(self, rows, head, session):
+    def spoil(self, rows, state, session):
         return rows + 1e-3 * torch.rand(rows.shape)
 
 
 @dataclass(frozen=True)
 class DrawsFromNumpy(Broken):
-    def spoil(self, rows, head, session):
+    def spoil(self, rows, state, session):
         np.random.rand()
         return rows
 
 
 @dataclass(frozen=True)
 class DrawsFromPython(Broken):
-    def spoil(self, rows, head, session):
+    def spoil(self, rows, state, session):
         random.random()
         return rows
 
 
 @dataclass(frozen=True)
 class ReadsGlobalState(Broken):
-    def spoil(self, rows, head, session):
+    def spoil(self, rows, state, session):
         return rows + torch.get_rng_state()[:8].sum()
 
 
 @dataclass(frozen=True)
 class Divides(Broken):
-    def spoil(self, rows, head, session):
+    def spoil(self, rows, state, session):
         return rows / rows.norm(dim=1, keepdim=True)
 
 
 @dataclass(frozen=True)
 class NeedsTwoExamples(Broken):
-    def spoil(self, rows, head, session):
+    def spoil(self, rows, state, session):
         return rows + session.support.var(0, correction=0) / (len(session.support) - 1)
 
 
 @dataclass(frozen=True)
 class WritesIntoItsInput(Broken):
-    def spoil(self, rows, head, session):
-        head.rows.add_(1.0)
+    def spoil(self, rows, state, session):
+        state.rows.add_(1.0)
         session.support.mul_(2.0)
         return rows
 
@@ -124,22 +125,22 @@ class WritesIntoItsInput(Broken):
 class Counts(Broken):
     calls = [0]  # noqa: RUF012
 
-    def spoil(self, rows, head, session):
+    def spoil(self, rows, state, session):
         self.calls[0] += 1
         return rows + self.calls[0]
 
 
 @dataclass(frozen=True)
 class ForgetsOldClasses(Broken):
-    def spoil(self, rows, head, session):
-        rows[: head.base_count] = 0
+    def spoil(self, rows, state, session):
+        rows[: state.base_count] = 0
         return rows
 
 
 @dataclass(frozen=True)
 class ScoresByNumberOfClasses(Broken):
-    def scores(self, base, rows, queries):
-        return queries @ rows.mT / len(rows)
+    def scores(self, state, queries):
+        return super().scores(state, queries) / len(state.rows)
 
 
 @dataclass(frozen=True)
@@ -151,8 +152,8 @@ class ClaimsToScoreApart(ScoresByNumberOfClasses):
 class ClaimsToLeaveRowsAlone(Broken):
     scores_apart = True
 
-    def spoil(self, rows, head, session):
-        rows[: head.base_count] *= 0.9
+    def spoil(self, rows, state, session):
+        rows[: state.base_count] *= 0.9
         return rows
 
 
@@ -202,6 +203,10 @@ def test_a_method_that_writes_into_its_input_cannot_hurt_the_model(registered):
     checks.check_undo(registered(WritesIntoItsInput, "broken"))
 
 
+@dataclass(frozen=True)
+class Mine(Finetune):
+    gamma: float = 0.5
+
+
 def test_a_method_of_ones_own_is_checked_by_its_options(registered):
-    mine = dataclasses.make_dataclass("Mine", [("gamma", float, 0.5)], bases=(Finetune,), frozen=True)
-    checks.check_memory(registered(mine, "mine") + ":max_steps=20,gamma=3")
+    checks.check_memory(registered(Mine, "mine") + ":max_steps=20,gamma=3")

@@ -1,4 +1,4 @@
-"""The package itself: what ``import subspan`` offers, and what it does without until it is asked."""
+"""The package itself: what ``import subspan`` offers, what it does without until it is asked, and its old names."""
 
 import subprocess
 import sys
@@ -8,35 +8,55 @@ import pytest
 import subspan
 
 
-def test_names_are_imported_when_they_are_asked_for():
+def run(program: str) -> None:
     """In a process of its own: here PyTorch and scikit-learn may be loaded already."""
-    program = """
-import sys, subspan
-assert not {"torch", "numpy"} & sys.modules.keys()
-assert {*subspan.__all__} <= {*dir(subspan)}
-assert subspan.FeatureSet and subspan.create_method("subspace") and "teen" in subspan.list_systems()
-assert not {"sklearn", "scipy.stats", "scipy.optimize"} & sys.modules.keys()
-from subspan import *
-assert IncrementalClassifier is subspan.IncrementalClassifier and "sklearn" in sys.modules
-"""
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
 
 
-def test_whoever_creates_methods_finds_the_systems_too():
-    program = "from subspan.learners import create_method; assert create_method('teen').name == 'teen'"
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_modules_of_the_names_need_no_import_of_their_own():
-    """As an error's full name invites to: ``except subspan.features.FeatureFileError``."""
-    program = """
-import subspan
-assert {"features", "methods", "systems", "classifier"} <= {*dir(subspan)}
+def test_names_are_imported_when_they_are_asked_for():
+    run("""
+import sys, subspan
+assert dir(subspan) == sorted(subspan.__all__)
+assert "teen" in subspan.list_methods("system") and "subspace" in subspan.list_methods()
+assert subspan.load_features().base_count == 60
+assert not {"torch", "sklearn", "scipy"} & sys.modules.keys()
 assert issubclass(subspan.features.FeatureFileError, ValueError)
-assert subspan.learners.create_method is subspan.create_method and subspan.learners.published.list_systems is subspan.list_systems
-assert subspan.classifier.IncrementalClassifier is subspan.IncrementalClassifier
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
+from subspan import *
+assert IncrementalClassifier is subspan.IncrementalClassifier and "sklearn" in sys.modules
+""")
+
+
+def test_listing_learners_backbones_and_formats_imports_none_of_them():
+    run("""
+import sys
+from subspan.learners.registry import list_methods, summary_of
+assert all(summary_of(name) for kind in ("method", "system", "network-system") for name in list_methods(kind))
+assert not {name for name in sys.modules if name.startswith("subspan.learners.") and not name.endswith("registry")}
+""")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("subspan", "create_method"),
+        ("subspan", "FeatureSet"),
+        ("subspan.methods", "create_method"),
+        ("subspan.data", "read_images"),
+        ("subspan.solve", "sgd"),
+        ("subspan.metrics", "average_accuracy"),
+        ("subspan.protocols.multi_session", "MultiSession"),
+        ("subspan.catalogue", "Catalogue"),
+        ("subspan.backbones", "create_backbone"),
+    ],
+)
+def test_names_of_version_0_1_lead_to_the_new_ones_with_a_warning(module, name):
+    run(f"""
+import warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    from {module} import {name}
+assert any("{module}.{name} is subspan." in str(w.message) and w.category is DeprecationWarning for w in caught)
+""")
 
 
 def test_other_names_are_not_there():

@@ -3,39 +3,42 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from subspan import old_names
+
 if TYPE_CHECKING:
+    from subspan.catalogue.catalogue import Catalogue
     from subspan.classifier import IncrementalClassifier
-    from subspan.engine.contract import Method
-    from subspan.features.feature_set import FeatureSet
-    from subspan.learners.published import list_systems
-    from subspan.learners.registry import create_method, list_methods
-    from subspan.state import SessionRecord
+    from subspan.engine.contract import Learner
+    from subspan.features.feature_set import load_features
+    from subspan.learners.registry import list_methods, register
 
 __version__ = "0.2.0"
-__all__ = [
-    "FeatureSet",
-    "IncrementalClassifier",
-    "Method",
-    "SessionRecord",
-    "create_method",
-    "list_methods",
-    "list_systems",
-]
-_HOMES = ("features", "methods", "systems", "classifier")
+__all__ = ["Catalogue", "IncrementalClassifier", "Learner", "list_methods", "load_features", "register"]
+_HOMES = {
+    "Catalogue": "subspan.catalogue.catalogue",
+    "IncrementalClassifier": "subspan.classifier",
+    "Learner": "subspan.engine.contract",
+    "list_methods": "subspan.learners.registry",
+    "load_features": "subspan.features.feature_set",
+    "register": "subspan.learners.registry",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Each name and its module when first asked for: they bring PyTorch, the estimator scikit-learn, too."""
+    """Each name when first asked for: some bring PyTorch, the estimator scikit-learn, too."""
     if name in _HOMES:
-        return import_module(f".{name}", __name__)
-    if name in __all__:
-        for home in _HOMES:
-            module = import_module(f".{home}", __name__)
-            if hasattr(module, name):
-                return getattr(module, name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        return getattr(import_module(_HOMES[name]), name)
+    try:
+        return old_names.find(__name__, name)
+    except AttributeError:
+        if name.startswith("_"):
+            raise
+    try:
+        return import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'") from None
 
 
 def __dir__() -> list[str]:
     """What there is, before it is asked for, too."""
-    return sorted({*globals(), *__all__, *_HOMES})
+    return list(__all__)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from subspan.classifier import IncrementalClassifier
-from subspan.engine.contract import Method
+from subspan.engine.contract import Learner
 from subspan.learners.registry import spec_of
 
 Check = Callable[[str], None]
@@ -30,7 +30,7 @@ BASE = tuple(f"base {i:02}" for i in range(12))  # fewer than the width, more th
 FIRST, SECOND = ("novel b", "novel a"), ("another",)
 
 
-def check_method(method: str | Method) -> None:
+def check_method(method: str | Learner) -> None:
     """Run every check on a method, given by name, as ``name:option=value,...``, or itself."""
     spec = method if isinstance(method, str) else spec_of(method)
     for check in list_checks():

@@ -16,11 +16,13 @@
 ['ash', 'elm']
 """
 
-import contextlib
+import copy
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -33,20 +35,36 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from subspan.engine.contract import Head, Memory, Method, Session, class_means, within_classes
+from subspan.engine import sessions
+from subspan.engine.contract import Base, Learner, Memory, Session, State
 from subspan.engine.objective import append_one
+from subspan.engine.statistics import class_means, within_classes
 from subspan.files import store
 from subspan.learners.automatic import AUTO, automatic_method
 from subspan.learners.registry import create_method, method_options, spec_of
-from subspan.state import ModelState, SessionRecord, StoredState, make_record, records_of
-from subspan.values import check_kind, finite, like, plain_label, show, to_numpy
+from subspan.state import FEATURE_LENGTH, ModelState, SessionRecord, StoredState, make_record, records_of
+from subspan.values import check_kind, finite, length, like, plain_label, show, tensor_of, to_numpy
 
 Labels = Sequence[Any] | NDArray[Any] | Tensor
 Embeddings = Mapping[Any, ArrayLike] | ArrayLike
 
 
+def _in_turn(session: Callable[..., Any]) -> Callable[..., Any]:
+    """A session waits for one that another thread is teaching the same model; predictions wait for none."""
+
+    @wraps(session)
+    def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with vars(self).setdefault("_turn", threading.RLock()):
+            return session(self, *args, **kwargs)
+
+    return waiting
+
+
 class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     """A linear or cosine classifier that learns new classes from a handful of examples.
+
+    Threads may share one: sessions wait for one another, and predictions answer from the last that is done. The unit of
+    the features changes no answer: what trains sees them at one length, which the base session sets.
 
     Parameters
     ----------
@@ -58,7 +76,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     beta : strength that holds old rows, one number or (base, novel); None takes the method's own.
     memory : examples kept of every class and replayed in later sessions by methods that train; 0 keeps none.
     bias : whether `fit` learns a bias per class.
-    base_decay : weight decay of the base session's logistic regression.
+    base_decay : weight decay of the base session's logistic regression, on features of root mean square length 11.5.
     dtype : arithmetic of the sessions, ``"float32"`` or ``"float64"``.
     seed : of the start of new rows and of the choice of memory.
 
@@ -79,7 +97,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        method: str | Method = AUTO,
+        method: str | Learner = AUTO,
         gamma: float | None = None,
         beta: float | tuple[float, float] | None = None,
         memory: int = 0,
@@ -99,6 +117,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     # Session 0
 
+    @_in_turn
     def fit(self, X: ArrayLike | Tensor, y: Labels, embeddings: Embeddings | None = None, groups: Any = None) -> Self:
         """Learn the base classes by multinomial logistic regression.
 
@@ -109,8 +128,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             the labels; for methods that use language.
         groups : which image an example is a copy of (n,), so that memory keeps whole images.
         """
-        with _unchanged_on_error(self):
-            self._fit(X, y, embeddings, groups)
+        model = copy.copy(self)  # an error leaves the model as it was, and other threads see all of it change at once
+        model._fit(X, y, embeddings, groups)
+        self.__dict__ = {**vars(model), "_turn": vars(self)["_turn"]}
         return self
 
     def _fit(self, X: ArrayLike | Tensor, y: Labels, embeddings: Embeddings | None, groups: Any) -> None:
@@ -128,41 +148,42 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         inverse_decay = 1 / (self.base_decay * len(features))
         if len(classes) == 2:  # scikit-learn learns one row w, the two rows are -w/2 and w/2: half its squared norm
             inverse_decay *= 2
-        regression = LogisticRegression(C=inverse_decay, fit_intercept=self.bias, max_iter=1000)
-        regression.fit(features, indices)
+        scale: float | None = length(features) / FEATURE_LENGTH or 1.0
+        in_unit = (features / scale).astype(self.dtype)
+        regression = LogisticRegression(C=inverse_decay, fit_intercept=self.bias, max_iter=1000).fit(in_unit, indices)
         weight, intercept = np.asarray(regression.coef_), np.asarray(regression.intercept_)
+        if method.depends_on_scale:
+            features = in_unit
+        else:
+            weight, scale = weight / scale, None
         if len(classes) == 2:
             weight, intercept = np.concatenate([-weight, weight]) / 2, np.array([-1, 1]) * intercept / 2
         rows = self._tensor(weight)
-        X_rows = self._augment(self._tensor(features), self.bias)
-        if self.bias:
+        with_bias = self.bias and method.uses_bias
+        X_rows = self._augment(self._tensor(features), with_bias)
+        if with_bias:
             rows = torch.cat([rows, self._tensor(intercept)[:, None]], dim=1)
         targets = torch.as_tensor(indices)
         means = class_means(X_rows, targets, tuple(range(len(classes))))
         kept, kept_labels = self._choose_memory(X_rows, targets, groups, session=0)
         names, width = tuple(classes.tolist()), features.shape[1]
+        needed = "covariance" in method.needs
+        covariance = within_classes(X_rows, means, targets)[:width, :width] if needed else None
+        vectors = self._embeddings(method, embeddings, names, None)
         self._start(
             method,
             ModelState(
                 classes=names,
-                base_count=len(names),
-                with_bias=self.bias,
-                rows=rows,
-                base_rows=rows,
-                novel_references=rows[:0],
-                base_means=means,
+                with_bias=with_bias,
+                learned=State(Base(rows, means, vectors, means.mean(0), covariance), {}),
                 novel_means=rows[:0],
-                center=means.mean(0),
-                covariance=within_classes(X_rows, means, targets)[:width, :width]
-                if "covariance" in method.needs
-                else None,
                 counts=torch.as_tensor(np.bincount(indices)),
                 memory_features=kept,
                 memory_labels=kept_labels,
-                embeddings=self._embeddings(method, embeddings, names, None),
+                embeddings=vectors,
                 record=make_record("base", names, len(features), 0, began, method),
+                scale=scale,
             ),
-            width=width,
         )
 
     @classmethod
@@ -204,13 +225,14 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         if len(set(names)) < len(names):
             raise ValueError("class names must differ; " + show(Counter(names).most_common(1)[0][0]) + " repeats")
         width = rows.shape[1]
+        with_bias = bias is not None and method.uses_bias
         if bias is not None:
             column = model._tensor(finite(to_numpy(bias), "bias"))
             if column.shape != (len(names),):
                 raise ValueError(
                     f"bias must have one number for each of {len(names)} classes; got {tuple(column.shape)}"
                 )
-            rows = torch.cat([rows, column[:, None]], dim=1)
+            rows = torch.cat([rows, column[:, None]], dim=1) if with_bias else rows
         base_means = None
         if means is not None:
             base_means = model._tensor(finite(to_numpy(means), "means"))
@@ -218,37 +240,33 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError(
                     f"means must have the weights' shape {(len(names), width)}; got {tuple(base_means.shape)}"
                 )
-            base_means = model._augment(base_means, bias is not None)
+            base_means = model._augment(base_means, with_bias)
         spread = None
         if covariance is not None:
             spread = model._tensor(finite(to_numpy(covariance), "covariance"))
             if spread.shape != (width, width):
                 raise ValueError(f"covariance must have the shape {(width, width)}; got {tuple(spread.shape)}")
+        center = None if base_means is None else base_means.mean(0)
+        vectors = model._embeddings(method, embeddings, names, None)
         model._start(
             method,
             ModelState(
                 classes=names,
-                base_count=len(names),
-                with_bias=bias is not None,
-                rows=rows,
-                base_rows=rows,
-                novel_references=rows[:0],
-                base_means=base_means,
+                with_bias=with_bias,
+                learned=State(Base(rows, base_means, vectors, center, spread), {}),
                 novel_means=rows[:0],
-                center=None if base_means is None else base_means.mean(0),
-                covariance=spread,
                 counts=torch.zeros(len(names), dtype=torch.int64),
                 memory_features=rows[:0],
                 memory_labels=torch.zeros(0, dtype=torch.int64),
-                embeddings=model._embeddings(method, embeddings, names, None),
+                embeddings=vectors,
                 record=make_record("base", names, 0, 0, began, method),
             ),
-            width=width,
         )
         return model
 
     # Later sessions
 
+    @_in_turn
     def add_classes(
         self, X: ArrayLike | Tensor, y: Labels, embeddings: Embeddings | None = None, groups: Any = None
     ) -> Self:
@@ -261,8 +279,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         groups : which image an example is an augmented copy of (n,).
         """
         began = time.perf_counter()
-        state, method = self._now()
-        features, labels = self._session_input(X, y)
+        state, method, features, labels = self._begin(X, y)
         names = tuple(np.unique(labels).tolist())
         for name in names:
             if name in state.classes:
@@ -281,14 +298,13 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         targets = torch.tensor([place[label] for label in labels.tolist()])
         learning = tuple(place.values())
         means = class_means(X_rows, targets, learning)
-        rows, steps = self._learn(state, method, X_rows, targets, learning, means, vectors)
+        learned = self._learn(state, method, X_rows, targets, learning, means=means, embeddings=vectors)
         kept, kept_labels = self._choose_memory(X_rows, targets, groups, session=len(self._history))
         self._push(
             replace(
                 state,
                 classes=state.classes + names,
-                rows=rows,
-                novel_references=torch.cat([state.novel_references, rows[first:]]),
+                learned=learned,
                 novel_means=torch.cat([state.novel_means, means]),
                 counts=torch.cat([state.counts, torch.bincount(targets - first)]),
                 memory_features=torch.cat([state.memory_features, kept]),
@@ -296,11 +312,12 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 embeddings=None
                 if state.embeddings is None or vectors is None
                 else torch.cat([state.embeddings, vectors]),
-                record=make_record("add_classes", names, len(features), steps, began, method),
+                record=make_record("add_classes", names, len(features), int(learned.steps), began, method),
             )
         )
         return self
 
+    @_in_turn
     def add_examples(self, X: ArrayLike | Tensor, y: Labels) -> Self:
         """Learn more about classes that the model knows: their rows move, the others are held as in any session.
 
@@ -308,14 +325,15 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         rows, held by R_old, and only its examples move it.
         """
         began = time.perf_counter()
-        state, method = self._now()
-        features, labels = self._session_input(X, y)
+        state, method, features, labels = self._begin(X, y)
         names = tuple(np.unique(labels).tolist())
         for name in names:
             if name not in state.classes:
                 raise ValueError(
                     f"class {show(name)} is not known; add_examples takes known classes only (add_classes)"
                 )
+        if not method.learns_more:
+            raise ValueError(f"method '{spec_of(method)}' learns new classes only; it takes no more of known ones")
         place = {name: state.classes.index(name) for name in names}
         learning = tuple(sorted(place.values()))
         X_rows = self._augment(features, state.with_bias)
@@ -329,23 +347,15 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         weight = share[:, None].to(means)
         means = torch.where(means.isnan(), new_means, means + weight * (new_means - means))
         vectors = None if state.embeddings is None else state.embeddings[chosen]
-        rows, steps = self._learn(state, method, X_rows, targets, learning, means, vectors, share=share.to(means))
-        novel = chosen[chosen >= state.base_count] - state.base_count
-        references, novel_means = state.novel_references.clone(), state.novel_means.clone()
-        references[novel] = rows[state.base_count + novel]
-        novel_means[novel] = means[chosen >= state.base_count]
-        self._push(
-            replace(
-                state,
-                rows=rows,
-                novel_references=references,
-                novel_means=novel_means,
-                counts=counts,
-                record=make_record("add_examples", names, len(features), steps, began, method),
-            )
-        )
+        more = {"means": means, "embeddings": vectors, "share": share.to(means)}
+        learned = self._learn(state, method, X_rows, targets, learning, **more)
+        novel, novel_means = chosen >= state.base_count, state.novel_means.clone()
+        novel_means[chosen[novel] - state.base_count] = means[novel]
+        record = make_record("add_examples", names, len(features), int(learned.steps), began, method)
+        self._push(replace(state, learned=learned, novel_means=novel_means, counts=counts, record=record))
         return self
 
+    @_in_turn
     def rename_class(self, old: Any, new: Any) -> Self:
         """Give a class another label; its row stays."""
         began = time.perf_counter()
@@ -359,28 +369,30 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         self._push(replace(state, classes=classes, record=make_record("rename_class", (old, new), 0, 0, began)))
         return self
 
+    @_in_turn
     def remove_class(self, label: Any) -> Self:
         """Forget a class; the others keep their order."""
         began = time.perf_counter()
-        state, _ = self._now()
+        state, method = self._now()
         index = self._index(state, label)
         is_base = index < state.base_count
         if is_base and state.base_count <= 2:
             raise ValueError(f"class {show(label)} cannot be removed: a model needs at least two base classes")
         keep = torch.arange(len(state.classes)) != index
-        base_keep, novel_keep = keep[: state.base_count], keep[state.base_count :]
+        of_base, of_novel = keep[: state.base_count], keep[state.base_count :]
+        parts = ("rows", "means", "embeddings")
+        base = replace(
+            state.base,
+            **{name: None if (part := getattr(state.base, name)) is None else part[of_base] for name in parts},
+        )
         remembered = state.memory_labels != index
         labels = state.memory_labels[remembered]
         self._push(
             replace(
                 state,
                 classes=(*state.classes[:index], *state.classes[index + 1 :]),
-                base_count=state.base_count - is_base,
-                rows=state.rows[keep],
-                base_rows=state.base_rows[base_keep],
-                novel_references=state.novel_references[novel_keep],
-                base_means=None if state.base_means is None else state.base_means[base_keep],
-                novel_means=state.novel_means[novel_keep],
+                learned=method.forget(state.learned, base, [index]),
+                novel_means=state.novel_means[of_novel],
                 counts=state.counts[keep],
                 memory_features=state.memory_features[remembered],
                 memory_labels=labels - (labels > index).to(labels),
@@ -390,6 +402,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         )
         return self
 
+    @_in_turn
     def undo(self) -> Self:
         """Take the last session back."""
         check_is_fitted(self)
@@ -402,21 +415,21 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: ArrayLike | Tensor) -> Any:
         """Scores (n, C); for two classes, as scikit-learn has it, the second's lead (n,)."""
-        scores = self._scores(X)
+        scores, _ = self._scores(X)
         return like(X, scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
 
     def class_scores(self, X: ArrayLike | Tensor) -> Any:
         """Scores (n, C), one column per class also where there are two."""
-        return like(X, self._scores(X))
+        return like(X, self._scores(X)[0])
 
     def predict_proba(self, X: ArrayLike | Tensor) -> Any:
         """Probabilities (n, C), columns in the order of ``classes_``."""
-        return like(X, torch.softmax(self._scores(X), dim=1))
+        return like(X, torch.softmax(self._scores(X)[0], dim=1))
 
     def predict(self, X: ArrayLike | Tensor) -> Any:
         """Labels (n,): a tensor for tensors where labels are numbers, else an array."""
-        best = self._scores(X).argmax(1)
-        labels = self.classes_[best.numpy()]
+        scores, classes = self._scores(X)
+        labels = classes[scores.argmax(1).numpy()]
         return (
             torch.as_tensor(labels, device=X.device)
             if isinstance(X, Tensor) and labels.dtype.kind in "biuf"
@@ -428,14 +441,15 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | Path) -> Path:
         """Write the model, all its sessions included, to the directory ``path``; atomic and without pickle."""
         check_is_fitted(self)
+        model = copy.copy(self)  # as it is now: another thread may teach it meanwhile
         versions: list[store.Version | str] = []
-        for session, entry in enumerate(self._history):
+        for session, entry in enumerate(model._history):
             if isinstance(entry, StoredState) and entry.id is None:
                 continue  # pruned, as are all before it
             if isinstance(entry, StoredState) and Path(entry.path).resolve() == Path(path).resolve():
                 versions.append(str(entry.id))
             else:
-                versions.append(self._resolve(entry).to_version(self.sessions_[: session + 1], self._parameters()))
+                versions.append(model._resolve(entry).to_version(model.sessions_[: session + 1], model._parameters()))
         last = versions[-1]
         store.write(path, versions, last if isinstance(last, str) else last.id)
         return Path(path)
@@ -454,8 +468,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
         Arrays and meta of the caller's own travel with it, for :func:`subspan.state.extras_of` to give back.
         """
-        check_is_fitted(self)
-        return self._now()[0].to_version(self.sessions_, self._parameters(), arrays, meta)
+        model = copy.copy(self)  # as it is now: another thread may teach it meanwhile
+        return model._now()[0].to_version(model.sessions_, model._parameters(), arrays, meta)
 
     @classmethod
     def from_version(cls, version: store.Version, path: str | Path, chain: Sequence[str]) -> Self:
@@ -479,7 +493,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     # Inside
 
-    def _method(self, auto: str) -> Method:
+    def _method(self, auto: str) -> Learner:
         """The method with gamma and beta, parameters checked; "auto" stands for ``auto``."""
         if not isinstance(self.memory, int | np.integer) or self.memory < 0:
             raise ValueError(f"memory must be a whole number, 0 or more; got {self.memory!r}")
@@ -487,9 +501,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"dtype must be float32 or float64; got {self.dtype!r}")
         if not isinstance(self.seed, int | np.integer) or self.seed < 0:
             raise ValueError(f"seed must be a whole number, 0 or more; got {self.seed!r}")
-        if not isinstance(self.method, str | Method):
+        if not isinstance(self.method, str | Learner):
             raise ValueError(f"method must be 'auto', a name or a method; got {self.method!r}")
-        spec = spec_of(self.method) if isinstance(self.method, Method) else self.method
+        spec = spec_of(self.method) if isinstance(self.method, Learner) else self.method
         if spec.startswith(f"{AUTO}:"):
             raise ValueError(f"method 'auto' takes no options; name the method they belong to; got {spec!r}")
         options: dict[str, Any] = {}
@@ -510,24 +524,28 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def _parameters(self) -> dict[str, Any]:
         """The estimator's parameters as plain values."""
         parameters = {name: plain_label(value) for name, value in self.get_params(deep=False).items()}
-        if isinstance(self.method, Method):
+        if isinstance(self.method, Learner):
             parameters["method"] = spec_of(self.method)
         return parameters
 
-    def _start(self, method: Method, state: ModelState, width: int) -> None:
+    def _start(self, method: Learner, state: ModelState) -> None:
         """Take a base session as the model's first state."""
         state.check_needs(method)
-        rows = method.base_rows(state.for_method(method).base)
-        if not method.uses_bias and state.with_bias:
-            rows = torch.cat([rows, rows.new_zeros(len(rows), 1)], dim=1)
-        self.n_features_in_ = width
-        self._adopt([replace(state, rows=rows)])
+        self.n_features_in_ = state.width
+        self._adopt([replace(state, learned=sessions.start(method, state.base))])
 
-    def _now(self) -> tuple[ModelState, Method]:
+    def _last(self) -> ModelState:
         check_is_fitted(self)
-        state = self._resolve(self._history[-1])
-        method = self._method(self._history[0].record.method or automatic_method(state.given, state.width))
+        return self._resolve(self._history[-1])
+
+    def _now(self) -> tuple[ModelState, Learner]:
+        state = self._last()
+        made_with = self._history[0].record.method
+        method = self._method(made_with or automatic_method(state.given, state.width))
         state.check_needs(method)  # the method may be another one than at the base session
+        last = next((entry.record.method for entry in reversed(self._history) if entry.record.method), None)
+        if last is not None and type(create_method(last)) is not type(method):
+            state = state.taken_over(method)
         return state, method
 
     def _resolve(self, entry: "ModelState | StoredState") -> ModelState:
@@ -541,13 +559,26 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         self._adopt([*self._history, state])
 
     def _adopt(self, history: "list[ModelState | StoredState]") -> None:
-        """Take a history as the model's; its last state is what the model says from now on."""
+        """Take a history as the model's, all at once; its last state is what the model says from now on."""
         state = self._resolve(history[-1])
-        self._history = [*history[:-1], state]
-        self.classes_ = np.array(state.classes)
-        d = state.width
-        self.coef_ = state.rows[:, :d].numpy()
-        self.intercept_ = state.rows[:, d].numpy() if state.with_bias else np.zeros(len(state.rows), self.coef_.dtype)
+        vars(self).update(_history=[*history[:-1], state], classes_=np.array(state.classes))
+
+    @property
+    def coef_(self) -> NDArray[Any]:
+        """Rows (C, d), as the method has them."""
+        state = self._last()
+        rows = state.learned.get("rows")
+        if rows is None or rows.shape[1] != state.width + state.with_bias:
+            raise AttributeError(f"method '{self.method_}' has no row of one weight for each feature")
+        rows = rows[:, : state.width]
+        return (rows if state.scale is None else rows / state.scale).numpy()
+
+    @property
+    def intercept_(self) -> NDArray[Any]:
+        """Biases (C,), zeros where there are none."""
+        state = self._last()
+        biases = state.learned.rows[:, -1] if state.with_bias else torch.zeros(len(state.classes))
+        return biases.to(state.base.rows).numpy()
 
     @property
     def method_(self) -> str:
@@ -570,65 +601,56 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "_history")
         return tuple(entry.record for entry in self._history)
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_turn", None)  # a copy waits for nobody
+        return state
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_history")
 
     def _learn(
-        self,
-        state: ModelState,
-        method: Method,
-        support: Tensor,
-        labels: Tensor,
-        learning: tuple[int, ...],
-        means: Tensor,
-        embeddings: Tensor | None,
-        share: Tensor | None = None,
-    ) -> tuple[Tensor, int]:
-        """The rows (C, d) after a session, and the steps it took; ``share`` marks a session on known classes."""
-        view = state.for_method(method)
-        d = view.rows.shape[1]
-        new = share is None
-        extra = view.rows.new_zeros(len(learning) if new else 0, d)
-        rows = torch.cat([view.rows, extra])
-        if view.rows is view.base_rows or not method.moves_old_rows:  # one array serves as start and reference
-            references = rows
-        else:
-            references = torch.cat([method.base_rows(view.base), view.novel_references, extra])
-        head = Head(rows, references, state.base_count, learning, means[:, :d], new, share)
-        stored = view.memory_features, view.memory_labels
+        self, state: ModelState, method: Learner, support: Tensor, labels: Tensor, classes: tuple[int, ...], **more: Any
+    ) -> State:
+        """What the learner knows after a session; more: fields of `Session`."""
+        stored = state.memory_features, state.memory_labels
         of_base = stored[1] < state.base_count
         memories = [Memory(stored[0][m], stored[1][m]) if bool(m.any()) else None for m in (of_base, ~of_base)]
         seed = int(np.random.SeedSequence([self.seed, len(self._history)]).generate_state(1)[0])
-        session = Session(support[:, :d], labels, memories[0], memories[1], embeddings, (seed,))
-        update = method.learn(view.base, head, session)
-        if not bool(torch.isfinite(update.rows[list(learning)]).all()):  # what diverges takes these rows with it
+        session = Session(
+            support, labels, classes, base_memory=memories[0], novel_memory=memories[1], seeds=(seed,), **more
+        )
+        own = state.learned.mapped(torch.clone)  # a method that writes into its input hurts no state but its own
+        learned = sessions.learn(method, own, session)
+        if not all(bool(torch.isfinite(array).all()) for array in learned.arrays.values()):
             raise ValueError(
                 f"method '{spec_of(method)}' diverged on this session; lower its learning_rate or use solver=optimum; "
                 "the model is unchanged"
             )
-        result = update.rows
-        if d < state.rows.shape[1]:
-            result = torch.cat([result, result.new_zeros(len(result), 1)], dim=1)
-        return result, int(update.steps)
+        return learned
 
     def scorer(self) -> Callable[[Tensor], Tensor]:
         """The scores (n, C) as a function of features (n, d), nothing checked: for exporting the model."""
         state, method = self._now()
-        view = state.for_method(method)
 
         def score(features: Tensor) -> Tensor:
-            queries = append_one(features) if view.with_bias else features
-            return method.scores(view.base.to(features), view.rows.to(features), queries)
+            scaled = features if state.scale is None else features / state.scale
+            return sessions.scores(method, state.learned.to(features), self._augment(scaled, state.with_bias))
 
         return score
 
-    def _scores(self, X: ArrayLike | Tensor) -> Tensor:
-        score = self.scorer()
-        checked = validate_data(self, to_numpy(X), reset=False, dtype=[np.float64, np.float32])
-        return score(torch.tensor(np.asarray(checked)))
+    def _scores(self, X: ArrayLike | Tensor) -> tuple[Tensor, NDArray[Any]]:
+        """Scores (n, C), and the labels (C,) of their columns: another thread may teach meanwhile."""
+        model = copy.copy(self)
+        score = model.scorer()
+        checked = validate_data(model, to_numpy(X), reset=False, dtype=[np.float64, np.float32])
+        return score(tensor_of(checked)), model.classes_
 
-    def _session_input(self, X: ArrayLike | Tensor, y: Labels) -> tuple[Tensor, NDArray[Any]]:
-        """Features (n, d) and labels (n,) of a session, checked."""
+    def _begin(self, X: ArrayLike | Tensor, y: Labels) -> tuple[ModelState, Learner, Tensor, NDArray[Any]]:
+        """What a session begins with, in the unit it learns in; its features (n, d) and labels (n,), checked."""
+        state, method = self._now()
+        if method.depends_on_scale:
+            state = state.in_a_unit()
         features, labels = np.asarray(to_numpy(X)), np.asarray(to_numpy(y))
         if features.shape[:1] == (0,):
             raise ValueError("a session needs at least one example; got none")
@@ -640,11 +662,14 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y must hold one label for each of {len(features)} examples; got shape {labels.shape}")
         if labels.dtype.kind == "O":
             labels = np.array(labels.tolist())
-        check_kind(labels[0], self.classes_[0])
-        return self._tensor(finite(features, "X")), labels
+        check_kind(labels[0], state.classes[0])
+        features = finite(features, "X")
+        if state.scale is not None:
+            features = features.astype(np.float64) / state.scale
+        return state, method, self._tensor(features), labels
 
     def _embeddings(
-        self, method: Method, given: Embeddings | None, names: tuple[Any, ...], known: Tensor | None
+        self, method: Learner, given: Embeddings | None, names: tuple[Any, ...], known: Tensor | None
     ) -> Tensor | None:
         """Vectors (K, e) of these classes, checked against those the model has."""
         if given is None:
@@ -696,19 +721,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         # A copy: what the caller does to his array later is none of the model's business.
-        return torch.tensor(array, dtype=getattr(torch, self.dtype))
+        return tensor_of(array).to(getattr(torch, self.dtype))
 
     def _augment(self, features: Tensor, with_bias: bool) -> Tensor:
         return append_one(features) if with_bias else features
-
-
-@contextlib.contextmanager
-def _unchanged_on_error(model: Any) -> Iterator[None]:
-    """Take a model back to what it was when something goes wrong inside."""
-    before = dict(vars(model))
-    try:
-        yield
-    except BaseException:
-        vars(model).clear()
-        vars(model).update(before)
-        raise

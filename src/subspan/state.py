@@ -3,19 +3,25 @@
 import datetime
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Method
+from subspan.engine.contract import Base, Learner, State
 from subspan.files import store
-from subspan.learners.registry import spec_of
-from subspan.values import plain_label
+from subspan.learners.registry import create_method, spec_of
+from subspan.values import length, plain_label
 
 EXTRA = "extra."  # before the names of arrays that callers add to a version
+BASE, LEARNED = "base.", "learned."  # before those of session 0, and of what the learner keeps
+
+# Root mean square lengths of base features and of base rows in the paper's network (our bundled split), which its
+# learning rate, weight decay and penalties are made for. What learns by these sees features in the unit that gives base
+# features the first length, or, where none are known, base rows the second.
+FEATURE_LENGTH, ROW_LENGTH = 11.5, 2.3
 
 
 @dataclass(frozen=True)
@@ -35,70 +41,82 @@ class SessionRecord:
 class ModelState:
     """Everything a model knows after a session. States never change; a session makes a new one."""
 
-    classes: tuple[Any, ...]  # in the order of their rows
-    base_count: int
-    with_bias: bool
-    rows: Tensor  # (C, d): d counts a bias
-    base_rows: Tensor  # (C0, d): after session 0
-    novel_references: Tensor  # (C1, d): each at the end of the session that learned it
-    base_means: Tensor | None  # (C0, d)
-    novel_means: Tensor  # (C1, d)
-    center: Tensor | None  # (d,): mean of the base training features, for good: rows were computed with it
-    covariance: Tensor | None  # (d, d): of the base training features within their classes, a bias not counted
+    classes: tuple[Any, ...]  # in the order of their places
+    with_bias: bool  # features get a 1 appended
+    learned: State  # of the learner
+    novel_means: Tensor  # (C1, d): d counts a bias
     counts: Tensor  # (C,): examples seen; 0 where unknown
     memory_features: Tensor  # (m, d)
     memory_labels: Tensor  # (m,)
     embeddings: Tensor | None  # (C, e)
     record: SessionRecord
+    scale: float | None = None  # the unit of all features and rows here; None: as they were given
 
     @property
-    def base(self) -> BaseSession:
-        embeddings = None if self.embeddings is None else self.embeddings[: self.base_count]
-        return BaseSession(self.base_rows, self.base_means, embeddings, self.center, self.covariance)
+    def base(self) -> Base:
+        return self.learned.base
+
+    @property
+    def base_count(self) -> int:
+        return self.learned.base_count
 
     @property
     def width(self) -> int:
         """Width of the features, a bias not counted."""
-        return self.rows.shape[1] - self.with_bias
+        return self.base.rows.shape[1] - self.with_bias
 
     @property
     def given(self) -> frozenset[str]:
         """What of session 0 that a method may need is there."""
-        parts = {"embeddings": self.embeddings, "means": self.base_means, "covariance": self.covariance}
-        return frozenset(name for name, part in parts.items() if part is not None)
+        return frozenset(name for name in NEEDS if getattr(self.base, name) is not None)
 
-    def check_needs(self, method: Method) -> None:
-        """Refuse a method that needs what the base session did not give, or more room than a row has."""
-        if not method.one_weight_per_feature:
-            raise ValueError(
-                f"method '{method.name}' keeps more of a class than one weight per feature, for which a model has no "
-                f"room; `{method.command}` runs it"
-            )
-        if method.keeps_state:
-            raise ValueError(
-                f"method '{method.name}' keeps more than rows from session to session, for which a model has no room; "
-                f"`{method.command}` runs it"
-            )
-        for need in ("embeddings", "means", "covariance"):
+    def check_needs(self, method: Learner) -> None:
+        """Refuse a method that needs what the base session did not give."""
+        for need in NEEDS:
             if need in method.needs - self.given:
                 raise ValueError(f"method '{spec_of(method)}' needs {need} of the base classes; pass {need}=...")
 
-    def for_method(self, method: Method) -> "ModelState":
-        """The state as the method sees it: without the bias where it takes none."""
-        if method.uses_bias or not self.with_bias:
-            return self
-        names = ("rows", "base_rows", "novel_references", "base_means", "novel_means", "center", "memory_features")
-        cut = {n: None if getattr(self, n) is None else getattr(self, n)[..., : self.width] for n in names}
-        return replace(self, with_bias=False, **cut)
-
     def means_of(self, classes: Tensor) -> Tensor:
         """Mean features (K, d) of these classes; NaN where the model has seen none."""
-        means = self.rows.new_full((len(classes), self.rows.shape[1]), torch.nan)
+        means = self.base.rows.new_full((len(classes), self.base.rows.shape[1]), torch.nan)
         is_base = classes < self.base_count
-        if self.base_means is not None:
-            means[is_base] = self.base_means[classes[is_base]]
+        if self.base.means is not None:
+            means[is_base] = self.base.means[classes[is_base]]
         means[~is_base] = self.novel_means[classes[~is_base] - self.base_count]
         return means
+
+    def taken_over(self, learner: Learner) -> "ModelState":
+        """The state for another learner than it was made by: its rows go on under the other's rules."""
+        state = self.in_a_unit() if learner.depends_on_scale else self
+        begun, rows = learner.start(state.base), state.learned.get("rows")
+        if rows is None or begun.get("rows") is None or begun.rows.shape[1] != rows.shape[1]:
+            raise ValueError(
+                f"method '{spec_of(learner)}' cannot go on from what '{self.record.method}' learned; start with it"
+            )
+        arrays = {**begun.arrays, "rows": rows}
+        if "references" in arrays:
+            arrays["references"] = torch.cat([begun.rows, rows[state.base_count :]])
+        return replace(state, learned=State(state.base, arrays))
+
+    def in_a_unit(self) -> "ModelState":
+        """The state in a unit: where none is set, in the one that gives base rows the paper's length."""
+        if self.scale is not None:
+            return self
+        base, scale = self.base, ROW_LENGTH / (length(self.base.rows[:, : self.width].numpy()) or ROW_LENGTH)
+        unit = base.rows.new_full(base.rows.shape[1:], scale)
+        unit[self.width :] = 1  # of a bias
+        learned = self.learned.mapped(lambda array: array * unit)
+        scaled = Base(
+            rows=base.rows * unit,
+            means=None if base.means is None else base.means / unit,
+            embeddings=base.embeddings,
+            origin=None if base.origin is None else base.origin / unit,
+            covariance=None if base.covariance is None else base.covariance / scale**2,
+        )
+        means, memory = self.novel_means / unit, self.memory_features / unit
+        return replace(
+            self, scale=scale, learned=replace(learned, base=scaled), novel_means=means, memory_features=memory
+        )
 
     def to_version(
         self,
@@ -108,16 +126,21 @@ class ModelState:
         extra_meta: Mapping[str, Any] | None = None,
     ) -> store.Version:
         """This state as a version of a store, with the records of all sessions up to it and what callers add."""
-        arrays = {f"{EXTRA}{name}": array for name, array in (extra_arrays or {}).items()}
-        for name, value in vars(self).items():
-            if isinstance(value, Tensor) and not (name == "base_rows" and value is self.rows):
-                arrays[name] = value.contiguous().numpy()
+        tensors = {f"{BASE}{f.name}": getattr(self.base, f.name) for f in fields(self.base)}
+        tensors |= {f"{LEARNED}{name}": array for name, array in self.learned.arrays.items()}
+        tensors |= {name: getattr(self, name) for name in _OWN}
+        first: dict[int, str] = {}  # what is one array is stored once
+        same = {name: first.setdefault(id(t), name) for name, t in tensors.items() if t is not None}
+        arrays = {name: tensors[name].contiguous().numpy() for name in first.values()}
+        arrays |= {f"{EXTRA}{name}": array for name, array in (extra_arrays or {}).items()}
         meta = {
             "parameters": dict(parameters),
             "n_features_in": self.width,
             "classes": list(self.classes),
             "base_count": self.base_count,
             "with_bias": self.with_bias,
+            "scale": self.scale,
+            "same": {name: stored for name, stored in same.items() if name != stored},
             "sessions": [vars(record) for record in records],
         }
         if extra_meta is not None:
@@ -128,18 +151,49 @@ class ModelState:
     def from_version(cls, version: store.Version) -> "ModelState":
         """The state that `to_version` made a version of."""
         meta = version.meta
-        own = {name: array for name, array in version.arrays.items() if not name.startswith(EXTRA)}
-        tensors: dict[str, Any] = {name: torch.as_tensor(array) for name, array in own.items()}
-        tensors.setdefault("base_rows", tensors["rows"])
-        for name in ("base_means", "center", "covariance", "embeddings"):
-            tensors.setdefault(name, None)
+        tensors: dict[str, Any] = {
+            name: torch.as_tensor(array) for name, array in version.arrays.items() if not name.startswith(EXTRA)
+        }
+        with_bias = meta["with_bias"]
+        if f"{BASE}rows" not in tensors:
+            tensors, with_bias = _of_version_0_1(tensors, with_bias, records_of(version)[0].method)
+        tensors |= {name: tensors[stored] for name, stored in meta.get("same", {}).items()}
+
+        def part(prefix: str) -> dict[str, Any]:
+            return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+
         return cls(
             classes=tuple(meta["classes"]),
-            base_count=meta["base_count"],
-            with_bias=meta["with_bias"],
+            with_bias=with_bias,
+            learned=State(Base(**part(BASE)), part(LEARNED)),
             record=records_of(version)[-1],
-            **tensors,
+            scale=meta.get("scale", 1.0),  # version 0.1 learned from features as they were given
+            **{name: tensors.get(name) for name in _OWN},
         )
+
+
+NEEDS = ("embeddings", "means", "covariance")
+_OWN = ("novel_means", "counts", "memory_features", "memory_labels", "embeddings")
+
+
+def _of_version_0_1(found: dict[str, Any], with_bias: bool, method: str | None) -> tuple[dict[str, Any], bool]:
+    """Arrays of a state as version 0.1 named them, under their names of today; and whether features get a 1 appended.
+
+    It kept the bias of all rows for methods that take none, too.
+    """
+    cut = with_bias and method is not None and not create_method(method).uses_bias
+    of_width = ("rows", "base_rows", "novel_references", "base_means", "novel_means", "center", "memory_features")
+    found = {name: array[..., :-1] if cut and name in of_width else array for name, array in found.items()}
+    rows, references = found.pop("rows"), found.pop("novel_references")
+    base_rows = found.pop("base_rows", rows)
+    found |= {f"{BASE}rows": base_rows, f"{LEARNED}rows": rows}
+    found[f"{LEARNED}references"] = torch.cat([base_rows, references])
+    for old, new in (("base_means", "means"), ("center", "origin"), ("covariance", "covariance")):
+        if old in found:
+            found[f"{BASE}{new}"] = found.pop(old)
+    if "embeddings" in found:
+        found[f"{BASE}embeddings"] = found["embeddings"][: len(base_rows)]
+    return found, with_bias and not cut
 
 
 @dataclass(frozen=True)
@@ -165,7 +219,7 @@ def extras_of(version: store.Version) -> tuple[dict[str, NDArray[Any]], dict[str
 
 
 def make_record(
-    kind: Any, classes: Sequence[Any], examples: int, steps: int, began: float, method: Method | None = None
+    kind: Any, classes: Sequence[Any], examples: int, steps: int, began: float, method: Learner | None = None
 ) -> SessionRecord:
     date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     labels = tuple(plain_label(label) for label in classes)

@@ -5,7 +5,8 @@ from dataclasses import field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 
@@ -14,6 +15,21 @@ def to_numpy(values: Any) -> Any:
     if isinstance(values, Tensor):
         return values.detach().cpu().numpy()
     return np.asarray(values) if isinstance(values, list | tuple) else values
+
+
+def tensor_of(array: ArrayLike) -> Tensor:
+    """A copy of an array as a tensor, whichever way it lies in memory: reversed, read-only, in another byte order."""
+    array = np.asarray(array)
+    return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
+
+
+def length(vectors: NDArray[Any]) -> float:
+    """Root mean square length of vectors (n, d).
+
+    >>> length(np.array([[3.0, 4.0], [5.0, 0.0]]))
+    5.0
+    """
+    return float(np.einsum("nd,nd->", vectors, vectors, dtype=np.float64) / len(vectors)) ** 0.5
 
 
 def like(given: Any, values: Tensor) -> Any:

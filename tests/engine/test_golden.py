@@ -33,7 +33,8 @@ import numpy as np
 import pytest
 import torch
 
-from subspan.engine.contract import Method
+from subspan.engine import sessions as engine
+from subspan.engine.contract import Learner
 from subspan.experiments.multi_session import MultiSession, _Run
 from subspan.features.feature_set import FeatureSet
 from subspan.language.embeddings import class_embeddings
@@ -94,7 +95,7 @@ class Measured:
     row_norms: np.ndarray  # (E, 5)
 
 
-def method_of(row) -> Method:
+def method_of(row) -> Learner:
     """The method of a row with the settings the file states for it."""
     name, _, basis = row["method"].partition("-")
     options = {"basis": basis} if basis else {}
@@ -107,10 +108,10 @@ def method_of(row) -> Method:
         learning_rate=row["lr"],
         momentum=row["momentum"],
         weight_decay=row["weight_decay"],
-        start="zeros",
+        new_rows="zeros",
         **options,
     )
-    assert method == create_method(name, old_penalty=row["old_penalty"], start="zeros", **options), "our defaults"
+    assert method == create_method(name, old_penalty=row["old_penalty"], new_rows="zeros", **options), "our defaults"
     return method
 
 
@@ -131,8 +132,12 @@ class Orders(_Run):
         chosen = torch.as_tensor(np.stack(orders))
         return support[torch.arange(len(labels))[:, None], chosen], labels.gather(1, chosen)
 
+    def learn(self, session) -> None:
+        self.accept(session, engine.learn(self.method, *self.prepare(session)))
+
     def keep_the_first(self) -> None:
-        self.images, self.rows, self.references = self.images[:1], self.rows[:1], self.references[:1]
+        self.images = self.images[:1]
+        self.state = replace(self.state, arrays={name: array[:1] for name, array in self.state.arrays.items()})
 
 
 def run(features, embeddings, row, *, orders=1, sessions=SESSIONS, dtype="float64") -> Orders:
@@ -153,7 +158,7 @@ def measure(run: Orders, first: int = 0) -> Measured:
     base, novel = np.stack(base, axis=1), np.stack(novel, axis=1)
     novel_classes = 5 * np.arange(first, first + base.shape[1])
     weighted = (60 * base + np.where(novel_classes, novel, 0) * novel_classes) / (60 + novel_classes)
-    rows = run.rows.double().numpy()
+    rows = run.state.rows.double().numpy()
     return Measured(
         steps=np.stack(run.steps[max(first - 1, 0) :], axis=1),
         base=base,

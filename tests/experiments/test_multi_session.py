@@ -57,13 +57,13 @@ def test_memory_is_the_stored_base_examples_and_the_first_image_of_each_novel_cl
     seen = []
 
     class Spy(type(create_method("imprint"))):
-        def learn(self, base, head, session):
-            seen.append((head, session))
-            return super().learn(base, head, session)
+        def learn(self, state, session):
+            seen.append(session)
+            return super().learn(state, session)
 
     PROTOCOL.run(features, Spy(), memory=True)
     support = features.novel_support.reshape(C1, 4, 2, D)
-    for t, (head, session) in enumerate(seen):
+    for t, session in enumerate(seen):
         first, count = 3 * t, min(3, C1 - 3 * t)
         np.testing.assert_array_equal(
             session.support[0].numpy(), support[first : first + count, :2].reshape(-1, D), "two images, two copies each"
@@ -71,7 +71,7 @@ def test_memory_is_the_stored_base_examples_and_the_first_image_of_each_novel_cl
         np.testing.assert_array_equal(session.labels[0], C0 + first + np.repeat(np.arange(count), 4))
         np.testing.assert_array_equal(session.base_memory.features[0], features.base_memory)
         np.testing.assert_array_equal(session.base_memory.labels[0], np.arange(C0))
-        assert head.learning == tuple(range(C0 + first, C0 + first + count))
+        assert session.classes == tuple(range(C0 + first, C0 + first + count))
         if t == 0:
             assert session.novel_memory is None
         else:
@@ -80,22 +80,22 @@ def test_memory_is_the_stored_base_examples_and_the_first_image_of_each_novel_cl
 
 
 def test_references_are_the_rows_at_the_end_of_their_own_session():
-    heads, rows = [], []
+    before, after = [], []
 
     class Spy(type(create_method("finetune"))):
         def learn_together(self, sessions):
-            updates = super().learn_together(sessions)
-            heads.extend(head for _, head, _ in sessions)
-            rows.extend(update.rows for update in updates)
-            return updates
+            before.extend(state for state, _ in sessions)
+            after.extend(super().learn_together(sessions))
+            return after[-len(sessions) :]
 
     features = make_features()
     PROTOCOL.run(features, Spy(learning_rate=0.1, max_steps=30), memory=True)
-    np.testing.assert_array_equal(heads[2].references[0, :C0], features.base_weight)
-    np.testing.assert_array_equal(heads[2].references[0, C0 : C0 + 3], rows[0][0, C0 : C0 + 3])
-    np.testing.assert_array_equal(heads[2].references[0, C0 + 3 : C0 + 6], rows[1][0, C0 + 3 : C0 + 6])
-    np.testing.assert_array_equal(heads[2].rows[0, : C0 + 6], rows[1][0])
-    assert not np.array_equal(rows[1][0, C0 : C0 + 3], rows[0][0, C0 : C0 + 3]), "session 2 must have moved these rows"
+    references, rows = before[2]["references"][0], [state.rows[0] for state in after]
+    np.testing.assert_array_equal(references[:C0], features.base_weight)
+    np.testing.assert_array_equal(references[C0 : C0 + 3], rows[0][C0 : C0 + 3])
+    np.testing.assert_array_equal(references[C0 + 3 : C0 + 6], rows[1][C0 + 3 : C0 + 6])
+    np.testing.assert_array_equal(before[2].rows[0, : C0 + 6], rows[1])
+    assert not np.array_equal(rows[1][C0 : C0 + 3], rows[0][C0 : C0 + 3]), "session 2 must have moved these rows"
 
 
 def test_draws_are_random_images_of_the_class_and_repeatable():
@@ -105,9 +105,9 @@ def test_draws_are_random_images_of_the_class_and_repeatable():
     drawn = []
 
     class Spy(type(create_method("imprint"))):
-        def learn(self, base, head, session):
+        def learn(self, state, session):
             drawn.append(session.support[:, :, 0].numpy())
-            return super().learn(base, head, session)
+            return super().learn(state, session)
 
     for seed in (0, 0, 1):
         MultiSession(ways=C1, shots=3, draws=4, seed=seed, dtype="float64").run(features, Spy(), memory=False)

@@ -19,7 +19,7 @@ from subspan.features.feature_set import FeatureSet
 from subspan.learners.imprint import Imprint
 from subspan.learners.registry import create_method
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "solve"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
 from naive import NaiveSession, naive_sgd
 
 SMALL = SingleSession(ways=3, shots=2, base_queries=6, novel_queries=6, count=7, dtype="float64")
@@ -94,7 +94,7 @@ def test_all_classes_are_drawn_equally_often():
 def test_an_episode_is_what_the_naive_loop_gives(method, bias):
     """Full weights, one step at a time, then scores and accuracies from their definitions."""
     features = make_features(bias=bias, test=5, noise=2.0)
-    chosen = create_method(method, start="zeros", learning_rate=0.05, max_steps=40, patience=10**6, gamma=0.02)
+    chosen = create_method(method, new_rows="zeros", learning_rate=0.05, max_steps=40, patience=10**6, gamma=0.02)
     embeddings = features.embeddings["names"]
     result = SMALL.run(features, chosen, embeddings=embeddings)
     episodes = SMALL.draw(features)
@@ -189,7 +189,7 @@ def test_on_a_cpu_a_method_is_given_as_many_episodes_at_once_as_it_says(monkeypa
     learn = Imprint.learn
     monkeypatch.setattr(Imprint, "batch_on_cpu", 3)
     monkeypatch.setattr(
-        Imprint, "learn", lambda self, base, *task: given.append(len(task[0].rows)) or learn(self, base, *task)
+        Imprint, "learn", lambda self, state, session: given.append(len(state.rows)) or learn(self, state, session)
     )
     features, method = make_features(), create_method("imprint")
     SMALL.run(features, method, batch=batch)

@@ -7,33 +7,32 @@ import pytest
 import torch
 from small_features import C0, make_features
 
-from subspan.classifier import IncrementalClassifier
-from subspan.engine.contract import Method, Update
+from subspan import IncrementalClassifier
 from subspan.experiments.multi_session import MultiSession, run_together
 from subspan.experiments.single_session import SingleSession
 from subspan.learners import registry
+from subspan.learners.parts.rows import RowLearner, with_places
 
 
 @dataclass(frozen=True)
-class Turning(Method):
+class Turning(RowLearner):
     """Its state counts the sessions of every problem and names the class it takes everything for."""
 
     name = "turning"
     summary = "answers with what its state names"
-    keeps_state = True
+    moves_old_rows = False
 
-    def learn(self, base, head, session):
-        before = torch.zeros(len(head.rows)) if head.state is None else head.state["sessions"]
-        state = {"sessions": before + 1, "answer": session.labels[:, 0]}
-        return Update(head.rows.clone(), torch.zeros(len(head.rows)), state=state)
+    def start(self, base):
+        return super().start(base).after(sessions=torch.tensor(0), answer=torch.tensor(4))
 
-    def scores_in(self, base, rows, queries, state):
-        scores = rows.new_zeros(*rows.shape[:-2], queries.shape[-2], rows.shape[-2])
-        if state is None:
-            scores[..., 4] = 1.0
-        else:
-            for problem, (count, answer) in enumerate(zip(state["sessions"], state["answer"], strict=True)):
-                scores[problem, :, int(answer) if count == 2 else 5] = 1.0
+    def learn(self, state, session):
+        rows = with_places(state.rows, session)
+        return state.after(rows=rows, sessions=state["sessions"] + 1, answer=session.labels[:, 0])
+
+    def scores(self, state, queries):
+        scores = queries.new_zeros(*state.rows.shape[:-2], queries.shape[-2], state.rows.shape[-2])
+        for problem, (count, answer) in enumerate(zip(state["sessions"], state["answer"], strict=True)):
+            scores[problem, :, int(answer) if count in (0, 2) else 5] = 1.0
         return scores
 
 

@@ -19,7 +19,7 @@ import subspan
 
 @pytest.fixture
 def windows_store(monkeypatch):
-    """``subspan.files.store`` and ``subspan.files`` as they are imported on Windows, and the calls that ``msvcrt`` got."""
+    """``subspan.files.store`` and ``subspan.files`` as imported on Windows, and the calls that ``msvcrt`` got."""
     calls = []
 
     def locking(descriptor: int, mode: int, count: int) -> None:

@@ -4,12 +4,15 @@ import re
 import sys
 import textwrap
 from dataclasses import fields
+from importlib import resources
+from importlib.readers import MultiplexedPath
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import subspan.learners
+from subspan.engine.contract import Learner
 from subspan.learners import registry
 from subspan.learners.registry import create_method, list_methods, method_options, spec_of
 
@@ -31,7 +34,7 @@ def test_the_defaults_are_the_released_codes():
         assert (method.gamma, method.weight_decay) == (gamma, weight_decay)
         assert (method.beta_base, method.beta_novel, method.old_penalty) == (0.2, 0.1, "norm")
         assert (method.learning_rate, method.momentum, method.max_steps) == (0.002, 0.9, 1000)
-        assert (method.tolerance, method.patience, method.start) == (1e-4, 10, "uniform")
+        assert (method.tolerance, method.patience, method.new_rows) == (1e-4, 10, "uniform")
     assert create_method("semantic").tau == 3.0
 
 
@@ -88,22 +91,23 @@ MINE = '''
 
 from dataclasses import dataclass
 
-from subspan.learners import Method, Update, register
-from subspan.engine.contract import option
+from subspan.learners.parts.rows import RowLearner, with_places
+from subspan.learners.registry import register
+from subspan.values import option
 
 
 @register
 @dataclass(frozen=True)
-class Halves(Method):
+class Halves(RowLearner):
     name = "halves"
     summary = "half the mean of the support"
+    moves_old_rows = False
     share: float = option(0.5, "how much of the mean a row is")
 
-    def learn(self, base, head, session):
-        rows = head.rows.clone()
-        rows[list(head.learning)] = self.share * head.means
-        import torch
-        return Update(rows, torch.tensor(0))
+    def learn(self, state, session):
+        rows = with_places(state.rows, session)
+        rows[list(session.classes)] = self.share * session.means
+        return state.after(rows=rows)
 '''
 
 
@@ -111,7 +115,9 @@ class Halves(Method):
 def a_file_of_ones_own(tmp_path, monkeypatch, forgotten_methods):
     """A file among the methods, for one test only."""
     (tmp_path / "halves.py").write_text(textwrap.dedent(MINE), "utf-8")
-    monkeypatch.setattr(subspan.methods, "__path__", [*subspan.methods.__path__, str(tmp_path)])
+    files, both = resources.files, MultiplexedPath(resources.files("subspan.learners"), tmp_path)  # type: ignore[arg-type]
+    monkeypatch.setattr(resources, "files", lambda package: both if package == "subspan.learners" else files(package))
+    monkeypatch.setattr(subspan.learners, "__path__", [*subspan.learners.__path__, str(tmp_path)])
     yield
     sys.modules.pop("subspan.learners.halves", None)
 
@@ -128,12 +134,9 @@ def test_a_file_is_all_a_method_needs(a_file_of_ones_own):
 
 
 def test_two_methods_cannot_share_a_name(forgotten_methods):
-    class Other(subspan.methods.Method):
+    class Other(Learner):
         name = "subspace"
         summary = ""
-
-        def learn(self, base, head, session):
-            raise NotImplementedError
 
     with pytest.raises(ValueError, match="a method named 'subspace' is registered already"):
         registry.register(Other)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from subspan.engine.contract import BaseSession, Head, Memory, Session
+from subspan.engine.contract import Base, Memory
+from subspan.engine.sessions import session_of
 from subspan.learners.linear_map import fit_ridge
 from subspan.learners.registry import create_method
 from subspan.learners.subspace import DegenerateSpanWarning, span_basis
@@ -23,18 +24,17 @@ def normal(*shape, seed=0) -> torch.Tensor:
 def test_without_mean_equals_learning_from_features_that_lack_it(spec):
     """Against the projection as a matrix, put by hand before the features of the support and of both memories."""
     width, mean = 9, normal(9, seed=3) + 2
-    base = BaseSession(
-        normal(5, width), means=normal(5, width, seed=4) + 2, embeddings=normal(5, 3, seed=5), origin=mean
-    )
+    base = Base(normal(5, width), means=normal(5, width, seed=4) + 2, embeddings=normal(5, 3, seed=5), origin=mean)
     without = torch.eye(width, dtype=torch.float64) - torch.outer(mean, mean) / mean.square().sum()
-    rows = torch.cat([base.rows, normal(2, width, seed=6), torch.zeros(2, width, dtype=torch.float64)])
+    rows = torch.cat([base.rows, normal(2, width, seed=6)])
 
     def session(change):
-        return Session(
+        return session_of(
             (normal(4, width, seed=7) + 2) @ change,
             torch.tensor([7, 7, 8, 8]),
-            Memory((normal(5, width, seed=8) + 2) @ change, torch.arange(5)),
-            Memory((normal(2, width, seed=9) + 2) @ change, torch.tensor([5, 6])),
+            (7, 8),
+            base_memory=Memory((normal(5, width, seed=8) + 2) @ change, torch.arange(5)),
+            novel_memory=Memory((normal(2, width, seed=9) + 2) @ change, torch.tensor([5, 6])),
             embeddings=normal(2, 3, seed=10),
         )
 
@@ -42,7 +42,7 @@ def test_without_mean_equals_learning_from_features_that_lack_it(spec):
         method = create_method(
             spec, max_steps=50, without_mean=hidden, **({"rank_tolerance": 1e-6} if spec == "subspace" else {})
         )
-        return method.learn(base, Head(rows, rows, 5, (7, 8), rows[7:]), session(change)).rows
+        return method.learn(method.start(base).after(rows=rows, references=rows), session(change)).rows
 
     identity = torch.eye(width, dtype=torch.float64)
     with warnings.catch_warnings():
@@ -53,7 +53,7 @@ def test_without_mean_equals_learning_from_features_that_lack_it(spec):
 
 
 def test_a_mean_of_zero_is_no_direction():
-    base = BaseSession(normal(5, 12), origin=torch.zeros(12, dtype=torch.float64))
+    base = Base(normal(5, 12), origin=torch.zeros(12, dtype=torch.float64))
     rows = [learn(create_method("finetune", max_steps=20, without_mean=hidden), base).rows for hidden in (False, True)]
     assert torch.equal(*rows)
 
@@ -70,19 +70,17 @@ def test_what_a_common_mean_does_to_fine_tuning_and_how_it_is_undone():
     mean = torch.zeros(width, dtype=torch.float64)
     mean[-1] = 8.0
     rows = torch.eye(base_count, width, dtype=torch.float64) * 3
-    base = BaseSession(rows, means=rows + mean)
+    base = Base(rows, means=rows + mean)
     support = torch.eye(width, dtype=torch.float64)[base_count].repeat(5, 1) * 3 + mean + 0.3 * normal(5, width)
     queries = (rows + mean).repeat_interleave(20, 0) + 0.3 * normal(120, width, seed=1)
     labels = torch.arange(base_count).repeat_interleave(20)
-    start = torch.cat([rows, torch.zeros(1, width, dtype=torch.float64)])
-    head = Head(start, start, base_count, (base_count,), support.mean(0, keepdim=True))
+    session = session_of(support, torch.full((5,), base_count), (base_count,))
     kept = {}
     for hidden in (False, True):
         method = create_method("finetune", without_mean=hidden, learning_rate=0.05, max_steps=300)
-        update = method.learn(base, head, Session(support, torch.full((5,), base_count)))
-        scores = method.scores(base, update.rows, queries)
-        kept[hidden] = (scores.argmax(-1) == labels).double().mean()
-        assert (method.scores(base, update.rows, support).argmax(-1) == base_count).all()
+        after = method.learn(method.start(base), session)
+        kept[hidden] = (method.scores(after, queries).argmax(-1) == labels).double().mean()
+        assert (method.scores(after, support).argmax(-1) == base_count).all()
     assert kept[False] < 0.2
     assert kept[True] > 0.95
 
@@ -99,7 +97,7 @@ def least_squares_projection(vector, rows):
 @pytest.mark.parametrize("basis", ["svd", "qr"])
 def test_subspace_targets_are_the_nearest_points_of_the_span(basis):
     base, novel = normal(5, 12), normal(3, 12, seed=1)
-    targets = create_method("subspace", basis=basis).targets(BaseSession(base), novel, None)
+    targets = create_method("subspace", basis=basis).targets(Base(base), novel, None)
     expected = [least_squares_projection(row, base.numpy()) for row in novel.numpy()]
     np.testing.assert_allclose(targets, expected, atol=1e-10)
 
@@ -127,35 +125,34 @@ def test_svd_leaves_out_the_direction_that_training_never_shaped():
 
 
 def learn(method, base, novel_count=1, embeddings=None):
-    rows = torch.cat([base.rows, torch.zeros(novel_count, base.rows.shape[1], dtype=torch.float64)])
-    learning = tuple(range(len(base.rows), len(rows)))
+    classes = range(len(base.rows), len(base.rows) + novel_count)
     support = normal(2 * novel_count, base.rows.shape[1], seed=7)
-    session = Session(support, torch.tensor(learning).repeat_interleave(2), embeddings=embeddings)
-    return method.learn(base, Head(rows, rows, len(base.rows), learning, rows), session)
+    labels = torch.tensor(classes).repeat_interleave(2)
+    return method.learn(method.start(base), session_of(support, labels, classes, embeddings=embeddings))
 
 
 def test_a_span_of_everything_warns_with_its_numbers():
     with pytest.warns(DegenerateSpanWarning, match="the 8 base rows span all 6 feature dimensions.*does nothing"):
-        update = learn(create_method("subspace", max_steps=20), BaseSession(normal(8, 6)))
-    free = learn(create_method("finetune", max_steps=20, weight_decay=5e-4), BaseSession(normal(8, 6)))
-    np.testing.assert_allclose(update.rows, free.rows, atol=1e-10)  # so it says the truth
+        held = learn(create_method("subspace", max_steps=20), Base(normal(8, 6)))
+    free = learn(create_method("finetune", max_steps=20, weight_decay=5e-4), Base(normal(8, 6)))
+    np.testing.assert_allclose(held.rows, free.rows, atol=1e-10)  # so it says the truth
 
 
 def test_a_tiny_span_warns_with_its_numbers():
     with pytest.warns(DegenerateSpanWarning, match="the 4 base rows span only 4 of 30 feature dimensions.*tightly"):
-        learn(create_method("subspace", max_steps=2), BaseSession(normal(4, 30)))
+        learn(create_method("subspace", max_steps=2), Base(normal(4, 30)))
     repeated = normal(4, 30).repeat(5, 1)
     with pytest.warns(DegenerateSpanWarning, match="the 20 base rows span only 4 of 30 feature dimensions"):
-        learn(create_method("subspace", max_steps=2), BaseSession(repeated))
+        learn(create_method("subspace", max_steps=2), Base(repeated))
 
 
 def test_a_span_of_good_size_does_not_warn(recwarn):
-    learn(create_method("subspace", max_steps=2), BaseSession(normal(12, 30)))
+    learn(create_method("subspace", max_steps=2), Base(normal(12, 30)))
     assert not [w for w in recwarn if issubclass(w.category, DegenerateSpanWarning)]
 
 
 def test_a_strong_pull_leaves_nothing_outside_the_span():
-    base = BaseSession(normal(12, 30))
+    base = Base(normal(12, 30))
     outside = []
     for gamma in (0.0, 50.0):
         row = learn(create_method("subspace", gamma=gamma, solver="optimum"), base).rows[-1].numpy()
@@ -168,7 +165,7 @@ def test_a_strong_pull_leaves_nothing_outside_the_span():
 
 def test_semantic_targets_are_mixtures_of_base_rows():
     base, e_base, e_novel, tau = normal(4, 7), normal(4, 3, seed=1), normal(2, 3, seed=2), 0.7
-    targets = create_method("semantic", tau=tau).targets(BaseSession(base, embeddings=e_base), base[:2], e_novel)
+    targets = create_method("semantic", tau=tau).targets(Base(base, embeddings=e_base), base[:2], e_novel)
     for c in range(2):
         weights = [np.exp(float(sum(e_base[j, k] * e_novel[c, k] for k in range(3))) / tau) for j in range(4)]
         expected = sum(w * base[j].numpy() for j, w in enumerate(weights)) / sum(weights)
@@ -176,13 +173,13 @@ def test_semantic_targets_are_mixtures_of_base_rows():
 
 
 def test_an_unknown_name_is_pulled_to_the_mean_base_row():
-    base = BaseSession(normal(4, 7), embeddings=normal(4, 3, seed=1))
+    base = Base(normal(4, 7), embeddings=normal(4, 3, seed=1))
     target = create_method("semantic").targets(base, base.rows[:1], torch.zeros(1, 3, dtype=torch.float64))
     np.testing.assert_allclose(target[0], base.rows.mean(0), rtol=1e-12)
 
 
 def test_a_low_temperature_chooses_the_nearest_class():
-    base = BaseSession(normal(4, 7), embeddings=torch.eye(4, dtype=torch.float64))
+    base = Base(normal(4, 7), embeddings=torch.eye(4, dtype=torch.float64))
     target = create_method("semantic", tau=1e-3).targets(base, base.rows[:1], base.embeddings[2:3])
     np.testing.assert_allclose(target[0], base.rows[2], rtol=1e-12)
 
@@ -223,7 +220,7 @@ def test_without_ridge_the_map_is_the_least_one_that_fits():
 
 
 def test_the_papers_gradient_descent_takes_torchs_steps_and_approaches_the_ridge():
-    base = BaseSession(normal(6, 5), embeddings=normal(6, 3, seed=1))
+    base = Base(normal(6, 5), embeddings=normal(6, 3, seed=1))
     novel = normal(2, 3, seed=2)
     exact = create_method("linear_map", ridge=0.02).targets(base, base.rows[:2], novel)
     gaps = []
@@ -250,7 +247,7 @@ def test_the_papers_gradient_descent_takes_torchs_steps_and_approaches_the_ridge
 
 
 def test_targets_are_where_a_strong_pull_takes_novel_rows():
-    base = BaseSession(normal(4, 7), embeddings=normal(4, 3, seed=1))
+    base = Base(normal(4, 7), embeddings=normal(4, 3, seed=1))
     embeddings = normal(1, 3, seed=2)
     for name in ("semantic", "linear_map"):
         method = create_method(name, gamma=1e4, solver="optimum", weight_decay=1e-6)
@@ -263,13 +260,12 @@ def test_targets_are_where_a_strong_pull_takes_novel_rows():
 
 def test_uniform_starts_follow_their_seed_alone():
     """Within +-1/sqrt(d), by seed, alike in both dtypes. After one step of rate 0 rows lie where they began."""
-    base = BaseSession(normal(12, 25))
+    base = Base(normal(12, 25))
 
     def start(seed, dtype=torch.float64):
-        rows = torch.cat([base.rows, torch.zeros(2, 25, dtype=torch.float64)]).to(dtype)
-        session = Session(normal(2, 25).to(dtype), torch.tensor([12, 13]), seeds=(seed,))
+        session = session_of(normal(2, 25).to(dtype), torch.tensor([12, 13]), (12, 13), seeds=(seed,))
         method = create_method("finetune", learning_rate=0.0, max_steps=1)
-        return method.learn(BaseSession(base.rows.to(dtype)), Head(rows, rows, 12, (12, 13), rows), session).rows[12:]
+        return method.learn(method.start(Base(base.rows.to(dtype))), session).rows[12:]
 
     assert float(start(1).abs().max()) <= 1 / 5
     assert float(start(1).abs().max()) > 0.15

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from subspan.engine.contract import BaseSession, Head, Session, class_means
+from subspan.engine.contract import Base
+from subspan.engine.sessions import session_of
+from subspan.engine.statistics import class_means
 from subspan.learners.registry import create_method
 
-BASE = BaseSession(
+BASE = Base(
     rows=torch.tensor([[3.0, 4.0], [0.0, 2.0]], dtype=torch.float64),
     means=torch.tensor([[2.0, 0.0], [0.0, 4.0]], dtype=torch.float64),
 )
@@ -16,37 +18,35 @@ SUPPORT = torch.tensor([[1.0, 0.0], [3.0, 6.0], [-5.0, 0.0]], dtype=torch.float6
 LABELS = torch.tensor([2, 2, 3])
 
 
-def learn(method):
-    rows = torch.cat([method.base_rows(BASE), torch.zeros(2, 2, dtype=torch.float64)])
-    means = class_means(SUPPORT, LABELS, (2, 3))
-    return method.learn(BASE, Head(rows, rows, 2, (2, 3), means), Session(SUPPORT, LABELS))
+def learn(method, base=BASE):
+    return method.learn(method.start(base), session_of(SUPPORT, LABELS, (2, 3)))
 
 
 def test_imprint_by_hand():
     method = create_method("imprint")
-    update = learn(method)
+    after = learn(method)
     # base rows over their lengths 5 and 2; support means (2, 3) over sqrt 13, and (-5, 0) over 5
     expected = [[0.6, 0.8], [0.0, 1.0], [2 / 13**0.5, 3 / 13**0.5], [-1.0, 0.0]]
-    np.testing.assert_allclose(update.rows, expected, rtol=1e-12)
-    assert int(update.steps) == 0
-    scores = method.scores(BASE, update.rows, torch.tensor([[0.0, 5.0]], dtype=torch.float64))
+    np.testing.assert_allclose(after.rows, expected, rtol=1e-12)
+    assert int(after.steps) == 0
+    scores = method.scores(after, torch.tensor([[0.0, 5.0]], dtype=torch.float64))
     np.testing.assert_allclose(scores[0] / 16, [0.8, 1.0, 3 / 13**0.5, 0.0], rtol=1e-12, atol=1e-12)
 
 
 def test_prototype_by_hand():
     """The centre of the means (2, 0) and (0, 4) is (1, 2)."""
     method = create_method("prototype")
-    update = learn(method)
+    after = learn(method)
     # support means minus the centre: (2, 3) - (1, 2) = (1, 1); (-5, 0) - (1, 2) = (-6, -2)
     expected = [[0.6, 0.8], [0.0, 1.0], [0.5**0.5, 0.5**0.5], [-6 / 40**0.5, -2 / 40**0.5]]
-    np.testing.assert_allclose(update.rows, expected, rtol=1e-12)
+    np.testing.assert_allclose(after.rows, expected, rtol=1e-12)
     # the query (1, 5) is (0, 3) from the centre, so its cosines are the rows' second coordinates
-    scores = method.scores(BASE, update.rows, torch.tensor([[1.0, 5.0]], dtype=torch.float64))
+    scores = method.scores(after, torch.tensor([[1.0, 5.0]], dtype=torch.float64))
     np.testing.assert_allclose(scores[0] / 16, [row[1] for row in expected], rtol=1e-12)
 
 
 def test_prototype_of_means_by_hand():
-    rows = create_method("prototype:base=means").base_rows(BASE)
+    rows = create_method("prototype:base=means").start(BASE).rows
     # means minus the centre: (1, -2) and (-1, 2)
     np.testing.assert_allclose(rows, np.array([[1, -2], [-1, 2]]) / 5**0.5, rtol=1e-12)
 
@@ -55,9 +55,7 @@ def test_prototype_without_centring_is_imprinting():
     plain, imprint = create_method("prototype:centred=false"), create_method("imprint")
     np.testing.assert_array_equal(learn(plain).rows, learn(imprint).rows)
     queries = torch.tensor([[1.0, 5.0], [-2.0, 0.5]], dtype=torch.float64)
-    np.testing.assert_array_equal(
-        plain.scores(BASE, learn(plain).rows, queries), imprint.scores(BASE, learn(imprint).rows, queries)
-    )
+    np.testing.assert_array_equal(plain.scores(learn(plain), queries), imprint.scores(learn(imprint), queries))
 
 
 def test_needs_follow_the_options():
@@ -70,8 +68,8 @@ def test_needs_follow_the_options():
 
 def test_the_scale_sharpens_probabilities_only():
     queries = torch.tensor([[1.0, 5.0], [-2.0, 0.5]], dtype=torch.float64)
-    rows = learn(create_method("imprint")).rows
-    soft, sharp = (create_method("imprint", scale=s).scores(BASE, rows, queries) for s in (1.0, 30.0))
+    state = learn(create_method("imprint"))
+    soft, sharp = (create_method("imprint", scale=s).scores(state, queries) for s in (1.0, 30.0))
     np.testing.assert_allclose(sharp, 30 * soft, rtol=1e-12)
     assert torch.equal(soft.argmax(1), sharp.argmax(1))
 
@@ -98,17 +96,15 @@ def test_calibrated_by_hand():
     # learned rows (3, 4) and (0, 2) times diag(2, 1); means (2, 0) and (0, 4) as z
     known = [0.25 * unit(6, 4) + 0.75 * unit(0.5, -2), 0.25 * unit(0, 2) + 0.75 * unit(-0.5, 2)]
     known = [unit(*row) for row in known]
-    np.testing.assert_allclose(method.base_rows(base), known, rtol=1e-12)
+    np.testing.assert_allclose(method.start(base).rows, known, rtol=1e-12)
     expected = list(known)
     for own in (unit(0.5, 1), unit(-3, -2)):  # support means (2, 3) and (-5, 0) as z
         shares = np.exp([2 * own @ row for row in known])
         target = unit(*(shares / shares.sum() @ np.array(known)))
         expected.append(unit(*(0.5 * own + 0.5 * target)))
-    rows = torch.cat([method.base_rows(base), torch.zeros(2, 2, dtype=torch.float64)])
-    head = Head(rows, rows, 2, (2, 3), class_means(SUPPORT, LABELS, (2, 3)))
-    update = method.learn(base, head, Session(SUPPORT, LABELS))
-    np.testing.assert_allclose(update.rows, expected, rtol=1e-12)
-    scores = method.scores(base, update.rows, torch.tensor([[5.0, 3.0]], dtype=torch.float64))  # z = (2, 1)
+    after = learn(method, base)
+    np.testing.assert_allclose(after.rows, expected, rtol=1e-12)
+    scores = method.scores(after, torch.tensor([[5.0, 3.0]], dtype=torch.float64))  # z = (2, 1)
     np.testing.assert_allclose(
         scores[0] / 16, [unit(2, 1) @ row for row in expected] + np.array([0, 0, 0.1, 0.1]), rtol=1e-12
     )
@@ -122,5 +118,5 @@ def test_calibrated_without_its_corrections_is_the_prototype_of_means():
 
 def test_a_covariance_of_nothing_whitens_nothing():
     base = replace(BASE, covariance=torch.zeros(2, 2, dtype=torch.float64))
-    rows = create_method("calibrated:learned=0").base_rows(base)
-    np.testing.assert_allclose(rows, create_method("prototype:base=means").base_rows(BASE), rtol=1e-12)
+    rows = create_method("calibrated:learned=0").start(base).rows
+    np.testing.assert_allclose(rows, create_method("prototype:base=means").start(BASE).rows, rtol=1e-12)

@@ -16,7 +16,7 @@ from subspan.train.pack import feature_set
 from subspan.train.recipe import build_network
 from subspan.train.run import RunSettings
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "systems"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "learners" / "published"))
 from made_up_images import BASE, CPU, RECIPE, made_up_images
 
 IMAGES = made_up_images()

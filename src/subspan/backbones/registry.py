@@ -1,26 +1,13 @@
 """Names of backbones: one decorated function makes one known everywhere, with no edit elsewhere."""
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import torch
 from torch import nn
 
-Builder = Callable[..., nn.Module]
-Registered = TypeVar("Registered", bound=Builder)
-_BUILDERS: dict[str, Builder] = {}
+from subspan.registry import Registry
 
-
-def register_backbone(name: str) -> Callable[[Registered], Registered]:
-    """Decorate a function from ``generator`` and options to a module from images (n, 3, h, w) to features (n, d)."""
-
-    def keep(builder: Registered) -> Registered:
-        if name in _BUILDERS:
-            raise ValueError(f"backbone {name!r} is registered already; choose another name")
-        _BUILDERS[name] = builder
-        return builder
-
-    return keep
+BACKBONES = Registry("backbone", "register_backbone", ("subspan.backbones",), "subspan.backbones")
+# Decorates a function from ``generator`` and options to a module from images (n, 3, h, w) to features (n, d).
+register_backbone = BACKBONES.named
 
 
 def list_backbones() -> list[str]:
@@ -29,7 +16,7 @@ def list_backbones() -> list[str]:
     >>> list_backbones()
     ['resnet12-tian', 'resnet18-he', 'resnet18-tian']
     """
-    return sorted(_BUILDERS)
+    return [entry.name for entry in BACKBONES.entries()]
 
 
 def create_backbone(name: str, *, seed: int = 0, **options: object) -> nn.Module:
@@ -38,6 +25,7 @@ def create_backbone(name: str, *, seed: int = 0, **options: object) -> nn.Module
     >>> create_backbone("resnet18-tian", se=True).feature_dim
     640
     """
-    if name not in _BUILDERS:
+    entry = BACKBONES.get(name)
+    if entry is None:
         raise ValueError(f"unknown backbone {name!r}; known are {', '.join(list_backbones())}")
-    return _BUILDERS[name](generator=torch.Generator().manual_seed(seed), **options)
+    return entry.load()(generator=torch.Generator().manual_seed(seed), **options)

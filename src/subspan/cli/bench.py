@@ -16,7 +16,7 @@ from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, load_all
 from subspan.cli.shown_runs import run_shown
-from subspan.engine.contract import Method
+from subspan.engine.contract import Learner
 from subspan.experiments.config import Config
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError, missing_for
@@ -164,7 +164,7 @@ def _methods(
     splits: Sequence[tuple[FeatureSet, NDArray | None]],
     memory: bool,
     left_out: list[str],
-) -> list[Method]:
+) -> list[Learner]:
     """The methods asked for; by default all that the files allow, regularizers first, and why the others are not."""
     methods = []
     for spec in specs or sorted(list_methods(), key=_table_order):

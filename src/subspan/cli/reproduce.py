@@ -29,7 +29,7 @@ from subspan.cli.reproduce_systems import (
     multi_session_part,
 )
 from subspan.cli.shown_runs import run_shown
-from subspan.engine.contract import Method
+from subspan.engine.contract import Learner
 from subspan.experiments.config import Config
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import missing_for
@@ -289,7 +289,7 @@ def _run_all(
     recipes = dict(enumerate(fixed, start=len(pairs)))
     pairs += _with_embeddings(list(fixed.values()))
     for name, memory in both + ours:
-        able: dict[Method, list[int]] = {}
+        able: dict[Learner, list[int]] = {}
         for number, of_recipe in recipes.items():
             method = _config_for(of_recipe, config).method(name)
             if name in METHODS or not missing_for(pairs[number][0], method, memory, pairs[number][1]):

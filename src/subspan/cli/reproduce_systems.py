@@ -13,7 +13,7 @@ from rich.console import Console
 
 from subspan.cli.inputs import find_embeddings, usual_embeddings
 from subspan.cli.shown_runs import run_shown
-from subspan.engine.contract import BaseSession, Method
+from subspan.engine.contract import Base, Learner
 from subspan.experiments.config import Setting
 from subspan.experiments.episodes import Episodes
 from subspan.experiments.fan_out import Placement
@@ -28,8 +28,7 @@ from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts.network_system import NetworkSystem
 from subspan.learners.parts.system import DrawnFeaturesWarning, System, TrainedSystem
 from subspan.learners.parts.trained_part import TrainedPart, TrainedPartError
-from subspan.learners.published import list_network_systems, list_systems
-from subspan.learners.registry import create_method, method_class, method_options
+from subspan.learners.registry import create_method, list_network_systems, list_systems, method_class, method_options
 from subspan.paper.costs import TrainingCost
 from subspan.paper.published import published
 from subspan.paper.single_session_tables import EpisodeRun
@@ -188,14 +187,14 @@ def create_system(name: str, parts: Path, shots: int | None = None) -> System:
     return system
 
 
-def part_of(method: Method, features: FeatureSet) -> TrainedPart | None:
+def part_of(method: Learner, features: FeatureSet) -> TrainedPart | None:
     """The trained part of a system for a feature file; None for a method or a system without."""
     if not isinstance(method, TrainedSystem):
         return None
     rows = torch.tensor(features.for_linear_scores().base_weight, dtype=torch.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DrawnFeaturesWarning)  # tables say so by themselves
-        return method.part(BaseSession(rows))
+        return method.part(Base(rows))
 
 
 def lacking(system: System, split: Split, shots: int | None = None) -> str:

@@ -9,8 +9,7 @@ from rich.console import Console
 from subspan.cli import app
 from subspan.cli.methods import listing, options_table
 from subspan.learners.parts.system import MARKS, System
-from subspan.learners.published import list_network_systems, list_systems
-from subspan.learners.registry import method_class
+from subspan.learners.registry import list_network_systems, list_systems, method_class
 
 
 @app.command()

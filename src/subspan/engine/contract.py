@@ -1,95 +1,121 @@
-"""What every method is given and what it answers: the records of a session, and the class a method derives from.
+"""The contract: what everything that learns sessions is given, what it keeps, and what it answers.
 
-All row arrays may carry one leading batch dimension (draws, episodes), written ``(*batch, ...)``; what a batch shares
-has none.
+Arrays are what a learner works with, NumPy arrays or tensors; nothing here imports either. All arrays of a state may
+carry leading batch dimensions (draws, episodes), written ``(*batch, ...)``; what a batch shares has none.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
-import torch
-from torch import Tensor
-
-from subspan.values import check_options as check_options
-from subspan.values import option as option
-
-State = Mapping[str, Tensor]  # what a method keeps beside its rows, by name, each (*batch, ...)
+Array = Any  # a NumPy array or a tensor
 
 
 @dataclass(frozen=True)
-class BaseSession:
-    """What a method may know of session 0."""
+class Base:
+    """What a learner may know of session 0; which of it, it says in `Learner.needs`."""
 
-    rows: Tensor  # (C0, d): as learned
-    means: Tensor | None = None  # (C0, d): class means of training features
-    embeddings: Tensor | None = None  # (C0, e): of class names or descriptions
-    origin: Tensor | None = None  # (d,): the centre, where classes have been removed since
-    covariance: Tensor | None = None  # (d, d): of training features within their classes
+    rows: Array  # (C0, d): as learned
+    means: Array | None = None  # (C0, d): class means of training features
+    embeddings: Array | None = None  # (C0, e): of class names or descriptions
+    origin: Array | None = None  # (d,): the centre, where classes have been removed since
+    covariance: Array | None = None  # (d, d): of training features within their classes
 
     @property
-    def center(self) -> Tensor | None:
+    def center(self) -> Array | None:
         """Mean of the base training features (d,), classes counted alike."""
         if self.origin is not None:
             return self.origin
         return None if self.means is None else self.means.mean(0)
 
-    def to(self, other: Tensor) -> "BaseSession":
+    def to(self, other: Array) -> "Base":
         """The same on another tensor's device, in its type."""
-        moved: dict[str, Any] = {name: None if t is None else t.to(other) for name, t in vars(self).items()}
-        return BaseSession(**moved)
+        return Base(**{f.name: None if (t := getattr(self, f.name)) is None else t.to(other) for f in fields(self)})
 
 
 @dataclass(frozen=True)
 class Memory:
     """Stored examples of earlier classes."""
 
-    features: Tensor  # (*batch, m, d)
-    labels: Tensor  # (*batch, m): row of the class
+    features: Array  # (*batch, m, d)
+    labels: Array  # (*batch, m): place of the class
 
 
 @dataclass(frozen=True)
 class Session:
-    """What arrives in one incremental session t > 0."""
+    """What arrives in one incremental session t > 0.
 
-    support: Tensor  # (*batch, n, d)
-    labels: Tensor  # (*batch, n): row of the class
+    Its classes are new ones, whose places follow those that are known, or known ones that get more examples: then
+    ``share`` says how much of each class the new examples are.
+    """
+
+    support: Array  # (*batch, n, d)
+    labels: Array  # (*batch, n): place of the class
+    classes: tuple[int, ...]  # places of the classes that it is about
+    means: Array  # (*batch, K, d): mean feature of each of them, over all its examples
     base_memory: Memory | None = None
     novel_memory: Memory | None = None
-    embeddings: Tensor | None = None  # (K, e): of the classes this session learns, in the order of their rows
+    embeddings: Array | None = None  # (K, e): of these classes
     seeds: tuple[int, ...] = (0,)  # one per problem of the batch
+    share: Array | None = None  # (K,)
+
+    @property
+    def new(self) -> bool:
+        """Whether its classes are new."""
+        return self.share is None
+
+    @property
+    def memories(self) -> list[Memory]:
+        return [memory for memory in (self.base_memory, self.novel_memory) if memory is not None]
 
 
 @dataclass(frozen=True)
-class Head:
-    """The rows before a session. ``learning`` are the rows the session is about: new ones, or known ones it extends."""
+class State:
+    """What a learner knows after a session: named arrays, and nothing else. A session makes a new one."""
 
-    rows: Tensor  # (*batch, C, d), rows to be learned included; a new class has zeros
-    references: Tensor  # (*batch, C, d): base rows after session 0, others at the end of the session that learned them;
-    #                     the rows themselves for a method that does not move old rows
-    base_count: int
-    learning: tuple[int, ...]
-    means: Tensor  # (*batch, K, d): mean feature of the classes in `learning`, over all their examples
-    new: bool = True  # False: the classes are known and get more examples
-    share: Tensor | None = None  # (K,): of known classes, the new examples' share among all of the class
-    state: State | None = None  # what the session before left; None after session 0
+    base: Base
+    arrays: Mapping[str, Array]  # each (*batch, ...)
+    steps: Array = 0  # (*batch,): that the session took; 0 without training
+    loss: Array | None = field(default=None, compare=False)
+
+    def __getitem__(self, name: str) -> Array:
+        return self.arrays[name]
+
+    def get(self, name: str) -> Array | None:
+        return self.arrays.get(name)
+
+    @property
+    def rows(self) -> Array:
+        """One row for each class (*batch, C, w), base classes first."""
+        return self.arrays["rows"]
+
+    @property
+    def base_count(self) -> int:
+        return len(self.base.rows)
+
+    def after(self, *, steps: Array = 0, loss: Array | None = None, **arrays: Array) -> "State":
+        """The state after a session: these arrays take the place of those of their names."""
+        return State(self.base, {**self.arrays, **arrays}, steps, loss)
+
+    def to(self, other: Array) -> "State":
+        """The same on another tensor's device, in its type."""
+        return replace(self.mapped(lambda array: array.to(other)), base=self.base.to(other))
+
+    def expanded(self, count: int) -> "State":
+        """The same for a batch of so many problems; nothing is copied."""
+        return self.mapped(lambda array: array.expand(count, *array.shape))
+
+    def mapped(self, change: Callable[[Array], Array]) -> "State":
+        """The state with every array changed; what is one array under two names stays one."""
+        changed = {id(array): change(array) for array in self.arrays.values()}
+        return replace(self, arrays={name: changed[id(array)] for name, array in self.arrays.items()})
 
 
-@dataclass(frozen=True)
-class Update:
-    """The rows after a session."""
+class Learner(ABC):
+    """Something that learns sessions: a frozen dataclass, whose fields are its options.
 
-    rows: Tensor  # (*batch, C, d)
-    steps: Tensor  # (*batch,): 0 without training
-    loss: Tensor | None = None
-    state: State | None = None  # what the next session and all scores are to be given back
-
-
-class Method(ABC):
-    """How the rows of novel classes come about, and how rows score a query.
-
-    A method is a frozen dataclass; its fields are its options.
+    `start`, `learn` and `scores` are all of it. `forget` and `merge` are for those whose mathematics allows them.
     """
 
     kind: ClassVar[str] = "method"  # what it is listed under; published ones: "system", "network-system"
@@ -99,68 +125,38 @@ class Method(ABC):
     uses_memory: ClassVar[bool] = True  # stored examples change what it learns
     uses_bias: ClassVar[bool] = True  # a bias, where the head has one, is the last weight of each row
     moves_old_rows: ClassVar[bool] = True  # and so needs their references
+    depends_on_scale: ClassVar[bool] = False  # on the features' length: the estimator gives it the paper's
+    learns_more: ClassVar[bool] = True  # of known classes, from more examples
     scores_apart: ClassVar[bool] = False  # a class's scores come from its own row, which later sessions leave alone
+    renamed_options: ClassVar[Mapping[str, str]] = {}  # old names that are still understood, with the present ones
+    only_batches: ClassVar[bool] = False  # its arrays must have a batch dimension; the engine sees to it
     batch_on_cpu: ClassVar[int] = 64  # problems that it solves best at once: what stays in the caches of a core
-    keeps_state: ClassVar[bool] = False  # beside its rows; the estimator has no room for it, the protocols have
-
-    @property
-    def one_weight_per_feature(self) -> bool:
-        """Whether a row has one weight per feature; the estimator has room for no more, the protocols have."""
-        return True
-
-    @property
-    def command(self) -> str:
-        """The command line that runs it where the estimator has no room for what it keeps."""
-        return f"subspan bench --method {self.name}"
 
     @property
     def needs(self) -> frozenset[str]:
-        """What of session 0 the method cannot do without: "embeddings", "means", "covariance"."""
+        """What of session 0 it cannot do without: "embeddings", "means", "covariance"."""
         return frozenset()
 
-    def base_rows(self, base: BaseSession) -> Tensor:
-        """The rows (C0, d) of session 0."""
-        return base.rows
+    @abstractmethod
+    def start(self, base: Base) -> State:
+        """What it knows after session 0."""
 
     @abstractmethod
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        """Learn one session: the rows of its classes, and what becomes of the others."""
+    def learn(self, state: State, session: Session) -> State:
+        """Learn one session: its classes, and what becomes of the others."""
 
-    def learn_together(self, sessions: Sequence[tuple[BaseSession, Head, Session]]) -> list[Update]:
+    @abstractmethod
+    def scores(self, state: State, queries: Array) -> Array:
+        """Scores (*batch, q, C) of queries (q, d) or (*batch, q, d); softmax over them gives probabilities."""
+
+    def learn_together(self, sessions: Sequence[tuple[State, Session]]) -> list[State]:
         """Learn several sessions that have nothing to do with one another, at once where that is faster."""
         return [self.learn(*session) for session in sessions]
 
-    def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
-        """Scores (*batch, q, C) of queries (q, d) by rows (*batch, C, d); softmax over them gives probabilities."""
-        return queries @ rows.mT
+    def forget(self, state: State, base: Base, places: Sequence[int]) -> State:
+        """Without the classes at these places; ``base`` is what is left of session 0."""
+        raise ValueError(f"method '{self.name}' cannot forget classes")
 
-    def scores_in(self, base: BaseSession, rows: Tensor, queries: Tensor, state: State | None) -> Tensor:
-        """Scores (*batch, q, C) in the state that the last session left; None after session 0."""
-        return self.scores(base, rows, queries)
-
-    def targets(self, base: BaseSession, rows: Tensor, embeddings: Tensor | None) -> Tensor | None:
+    def targets(self, base: Base, rows: Array, embeddings: Array | None) -> Array | None:
         """What novel rows (K, d) are pulled towards (K, d), or None."""
         return None
-
-
-def within_classes(features: Tensor, means: Tensor, labels: Tensor) -> Tensor:
-    """Covariance (d, d) of features (n, d) around the means (C, d) of their classes, labels (n,).
-
-    >>> within_classes(torch.tensor([[0.0, 2.0], [2.0, 2.0]]), torch.tensor([[1.0, 2.0]]), torch.tensor([0, 0]))
-    tensor([[1., 0.],
-            [0., 0.]])
-    """
-    centred = features - means[labels]
-    return centred.mT @ centred / len(features)
-
-
-def class_means(support: Tensor, labels: Tensor, rows: tuple[int, ...]) -> Tensor:
-    """Mean support feature (*batch, K, d) of each class in ``rows``; support (*batch, n, d), labels (*batch, n).
-
-    >>> class_means(torch.tensor([[0.0, 2.0], [2.0, 2.0], [5.0, 5.0]]), torch.tensor([7, 7, 8]), (7, 8))
-    tensor([[1., 2.],
-            [5., 5.]])
-    """
-    chosen = torch.tensor(rows, device=labels.device)
-    member = (labels[..., None, :] == chosen[:, None]).to(support)  # (*batch, K, n)
-    return (member @ support) / member.sum(-1, keepdim=True)

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from subspan.engine.contract import Method
+from subspan.engine.contract import Learner
 from subspan.experiments.inputs import ProtocolError
 from subspan.files.atomic import replacing
 from subspan.learners.registry import create_method
@@ -35,7 +35,7 @@ class Setting:
         """What tables and logs call it."""
         return self.label or self.method
 
-    def create(self, **options: Any) -> Method:
+    def create(self, **options: Any) -> Learner:
         """The method with these options, others over them."""
         return create_method(self.method, **{**self.given, **self.chosen, **options})
 
@@ -80,7 +80,7 @@ class Config:
             file.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", "utf-8")
         return path
 
-    def method(self, spec: str) -> Method:
+    def method(self, spec: str) -> Learner:
         """The method of a text ``name:option=value,...``; what the text leaves open comes from its setting here."""
         name, _, text = spec.partition(":")
         setting = next((one for one in self.settings if one.method == name), None)

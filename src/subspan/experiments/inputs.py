@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Method
+from subspan.engine.contract import Base, Learner, State
 from subspan.engine.objective import append_one
 from subspan.experiments.results import WeightSpace
 from subspan.features.feature_set import FeatureSet
@@ -29,7 +29,7 @@ def digest_of(name: str, protocol: "DataclassInstance") -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def missing_for(features: FeatureSet, method: Method, memory: bool, embeddings: NDArray | None) -> str | None:
+def missing_for(features: FeatureSet, method: Learner, memory: bool, embeddings: NDArray | None) -> str | None:
     """What keeps a method from running on these features, as a sentence; None if nothing does."""
     needs = method.needs
     if "embeddings" in needs and embeddings is None:
@@ -43,7 +43,7 @@ def missing_for(features: FeatureSet, method: Method, memory: bool, embeddings: 
     return None
 
 
-def check_inputs(features: FeatureSet, method: Method, memory: bool, embeddings: NDArray | None) -> None:
+def check_inputs(features: FeatureSet, method: Learner, memory: bool, embeddings: NDArray | None) -> None:
     """Raise unless the method can run on these features with these embeddings (C0 + C1, e)."""
     problem = missing_for(features, method, memory, embeddings)
     if problem:
@@ -57,7 +57,7 @@ def check_inputs(features: FeatureSet, method: Method, memory: bool, embeddings:
 class FeatureTensors:
     """A feature set on a device. A bias, where head and method have one, is the last weight of each row."""
 
-    base: BaseSession
+    base: Base
     support: Tensor  # (S, copies, d): items of novel_support
     base_queries: Tensor  # (N, d): items of base_test
     novel_queries: Tensor  # (M, d): items of novel_test
@@ -94,7 +94,7 @@ class FeatureTensors:
         covariance = None if features.base_covariance is None else tensor(features.base_covariance)
         known = None if vectors is None else vectors[: features.base_count]
         return cls(
-            base=BaseSession(rows, means, known, covariance=covariance),
+            base=Base(rows, means, known, covariance=covariance),
             support=augmented(features.novel_support),
             base_queries=augmented(features.base_test),
             novel_queries=augmented(features.novel_test),
@@ -104,21 +104,21 @@ class FeatureTensors:
 
 
 def weight_space(
-    method: Method, base: BaseSession, rows: Tensor, embeddings: Tensor | None, names: tuple[str, ...]
+    method: Learner, state: State, embeddings: Tensor | None, names: tuple[str, ...]
 ) -> WeightSpace | None:
-    """The rows (C, d) of one head after its session, base rows first; None for a method without targets.
+    """The rows (C, d) of the first problem after its session, base rows first; None for a method without targets.
 
     ``embeddings`` (K, e) are of the novel classes, ``names`` of all C.
     """
-    count = len(base.rows)
-    targets = method.targets(base, rows[count:], embeddings)
+    count = state.base_count
+    targets = method.targets(state.base, state.rows[0, count:], embeddings)
     if targets is None:
         return None
     return WeightSpace(
-        base=rows[:count].double().cpu().numpy(),
-        novel=rows[count:].double().cpu().numpy(),
+        base=state.rows[0, :count].double().cpu().numpy(),
+        novel=state.rows[0, count:].double().cpu().numpy(),
         targets=targets.double().cpu().numpy(),
         base_names=names[:count],
-        novel_names=names[count : len(rows)],
+        novel_names=names[count:],
         moving=method.moving_targets,
     )

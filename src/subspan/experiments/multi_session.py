@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Head, Memory, Method, Session, State, Update, class_means
+from subspan.engine import sessions
+from subspan.engine.contract import Learner, Memory, Session, State
 from subspan.experiments.inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
 from subspan.experiments.metrics import confusion_counts
 from subspan.experiments.results import MethodResult, WeightSpace
@@ -41,7 +42,7 @@ class MultiSession:
     def run(
         self,
         features: FeatureSet,
-        method: Method,
+        method: Learner,
         *,
         memory: bool,
         embeddings: NDArray | None = None,
@@ -74,7 +75,7 @@ FIXED = MultiSession(draws=0)  # and on the fixed split: the listed images
 
 def run_together(
     files: Sequence[tuple[MultiSession, FeatureSet, NDArray | None]],
-    method: Method,
+    method: Learner,
     *,
     memory: bool,
     device: str | torch.device = "cpu",
@@ -93,12 +94,12 @@ def run_together(
             with run.timed():
                 prepared.append(run.prepare(session))
         began = time.perf_counter()
-        updates = method.learn_together(prepared)
+        states = method.learn_together(prepared)
         solving = time.perf_counter() - began
-        for run, update in zip(runs, updates, strict=True):
+        for run, state in zip(runs, states, strict=True):
             run.seconds += solving * len(run.images) / draws
             with run.timed():
-                run.accept(session, update)
+                run.accept(session, state)
         if on_session is not None:
             on_session(session)
     return [run.result(keep_predictions) for run in runs]
@@ -111,7 +112,7 @@ class _Run:
         self,
         protocol: MultiSession,
         features: FeatureSet,
-        method: Method,
+        method: Learner,
         memory: bool,
         embeddings: NDArray | None,
         device: torch.device,
@@ -127,10 +128,7 @@ class _Run:
         self.base, self.embeddings = self.tensors.base, self.tensors.embeddings
         self.images = self._draw_images()  # (E, C1, shots)
         draws = len(self.images)
-        base_rows = method.base_rows(self.base)
-        self.rows = base_rows.expand(draws, -1, -1)
-        self.references = self.rows
-        self.state: State | None = None
+        self.state = sessions.start(method, self.base, draws)
 
         self.queries = torch.cat([self.tensors.base_queries, self.tensors.novel_queries])
         self.query_labels = np.concatenate(
@@ -149,44 +147,35 @@ class _Run:
         yield
         self.seconds += time.perf_counter() - began
 
-    def learn(self, session: int) -> None:
-        """Learn session t > 0 in all draws and measure."""
-        self.accept(session, self.method.learn(*self.prepare(session)))
-
-    def prepare(self, session: int) -> tuple[BaseSession, Head, Session]:
+    def prepare(self, session: int) -> tuple[State, Session]:
         """What the method is given for session t > 0, in all draws."""
-        first = self.rows.shape[1]
-        novel = range(first - self.features.base_count, min(self._seen_novel(session), self.features.novel_count))
-        learning = tuple(first + i for i in range(len(novel)))
-        support, labels = self._support(novel)
-        extra = self.rows.new_zeros(len(self.rows), len(novel), self.rows.shape[2])
-        rows = torch.cat([self.rows, extra], dim=1)
-        references = rows if self.references is self.rows else torch.cat([self.references, extra], dim=1)
-        means = class_means(support, labels, learning)
-        head = Head(rows, references, self.features.base_count, learning, means, state=self.state)
-        embeddings = None if self.embeddings is None else self.embeddings[list(learning)]
-        seeds = tuple(seed_of(self.protocol.seed, draw, session) for draw in range(len(rows)))
-        self.references = references
-        return self.base, head, Session(support, labels, *self._memory(novel.start), embeddings, seeds)
+        first, draws = self._seen_classes(session - 1), len(self.images)
+        classes = range(first, self._seen_classes(session))
+        novel = range(first - self.features.base_count, classes.stop - self.features.base_count)
+        base_memory, novel_memory = self._memory(novel.start)
+        prepared = sessions.session_of(
+            *self._support(novel),
+            classes,
+            base_memory=base_memory,
+            novel_memory=novel_memory,
+            embeddings=None if self.embeddings is None else self.embeddings[list(classes)],
+            seeds=tuple(seed_of(self.protocol.seed, draw, session) for draw in range(draws)),
+        )
+        return self.state, prepared
 
-    def accept(self, session: int, update: Update) -> None:
-        """Take over rows and state after a session and measure."""
-        first = self.rows.shape[1]
-        self.rows, self.state = update.rows, update.state
-        self.references = torch.cat([self.references[:, :first], update.rows[:, first:]], dim=1)
-        self.steps.append(update.steps.cpu().numpy())
+    def accept(self, session: int, state: State) -> None:
+        """Take over the state after a session and measure."""
+        self.state = state
+        self.steps.append(sessions.steps_of(state, len(self.images)).numpy())
         self._measure()
         if session == 1:
-            embeddings = None if self.embeddings is None else self.embeddings[first : self.rows.shape[1]]
-            self.weight_space = weight_space(
-                self.method, self.base, self.rows[0], embeddings, self.features.class_names
-            )
+            classes = range(self.features.base_count, self._seen_classes(1))
+            embeddings = None if self.embeddings is None else self.embeddings[list(classes)]
+            self.weight_space = weight_space(self.method, state, embeddings, self.features.class_names[: classes.stop])
 
     def result(self, keep_predictions: bool) -> MethodResult:
         base_count, ways = self.features.base_count, self.protocol.ways
-        counts = [base_count] + [
-            base_count + min(self._seen_novel(s), self.features.novel_count) for s in range(1, self.session_count + 1)
-        ]
+        counts = [self._seen_classes(session) for session in range(self.session_count + 1)]
         if self.method.scores_apart:
             with self.timed():
                 self._measure_all(counts)
@@ -219,13 +208,14 @@ class _Run:
             novel_at_end=with_novel[:, -1],
             confusion=confusion,
             weight_space=self.weight_space,
-            final_rows=self.rows.double().cpu().numpy(),
+            final_rows=self.state.rows.double().cpu().numpy(),
             predictions=tuple(self.predictions) if keep_predictions else None,
             query_labels=self.query_labels if keep_predictions else None,
         )
 
-    def _seen_novel(self, session: int) -> int:
-        return session * self.protocol.ways
+    def _seen_classes(self, session: int) -> int:
+        """How many classes have been learned after a session, base classes included."""
+        return self.features.base_count + min(session * self.protocol.ways, self.features.novel_count)
 
     def _draw_images(self) -> NDArray[np.int64]:
         """Support images (E, C1, shots) of every draw: positions in ``novel_support``."""
@@ -272,13 +262,13 @@ class _Run:
     def _measure(self) -> None:
         """Predict every test item of the classes seen so far, unless the rows of the last session tell them all."""
         if not self.method.scores_apart:
-            queries = self.queries[self._seen(self.rows.shape[1])]
-            scores = self.method.scores_in(self.base, self.rows, queries, self.state)
+            queries = self.queries[self._seen(self._seen_classes(len(self.predictions)))]
+            scores = sessions.scores(self.method, self.state, queries)
             self.predictions.append(scores.argmax(-1).cpu().numpy())
 
     def _measure_all(self, counts: Sequence[int]) -> None:
         """Predict after every session, with so many classes seen, from one score of each test item by each class."""
-        scores = self.method.scores_in(self.base, self.rows, self.queries, self.state)
+        scores = sessions.scores(self.method, self.state, self.queries)
         for count in counts:
             self.predictions.append(scores[:, self._seen(count), :count].argmax(-1).cpu().numpy())
 

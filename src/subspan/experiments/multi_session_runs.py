@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from subspan.engine.contract import Method
+from subspan.engine.contract import Learner
 from subspan.experiments.fan_out import Placement, Tick, fan_out, nothing, with_notes
 from subspan.experiments.inputs import ProtocolError, check_inputs
 from subspan.experiments.multi_session import MultiSession, run_together
@@ -21,7 +21,7 @@ class Job:
     """One method under one memory setting, on feature files of one shape."""
 
     protocol: MultiSession
-    method: Method
+    method: Learner
     memory: bool
     splits: tuple[int, ...] = (0,)
 

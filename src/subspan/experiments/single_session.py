@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Head, Method, Session, Update, class_means
+from subspan.engine import sessions
+from subspan.engine.contract import Learner, Session, State
 from subspan.experiments.episodes import Episodes, draw_episodes
 from subspan.experiments.inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
 from subspan.experiments.results import EpisodeResult
@@ -66,7 +67,7 @@ class SingleSession:
     def run(
         self,
         features: FeatureSet,
-        method: Method,
+        method: Learner,
         *,
         embeddings: NDArray | None = None,
         episodes: Episodes | None = None,
@@ -89,7 +90,7 @@ class SingleSession:
         return EpisodeResult.joined([stage.run(method, episodes.part(start, stop)) for start, stop in pieces])
 
 
-def batch_size(method: Method, device: str | torch.device) -> int:
+def batch_size(method: Learner, device: str | torch.device) -> int:
     """How many episodes a method solves at once."""
     return method.batch_on_cpu if torch.device(device).type == "cpu" else BATCH_ON_GPU
 
@@ -122,15 +123,15 @@ class Stage:
             features, embeddings, use_bias=use_bias, device=self.device, dtype=getattr(torch, dtype)
         )
 
-    def run(self, method: Method, episodes: Episodes) -> EpisodeResult:
+    def run(self, method: Learner, episodes: Episodes) -> EpisodeResult:
         """Learn these episodes as one batch and score their queries; the weight space is that of the first one."""
         began = time.perf_counter()
-        base, head, session = self.prepare(method, episodes)
-        update = method.learn(base, head, session)
-        accuracy = self._score(method, update, episodes)
-        learned = [self.names[len(base.rows) + c] for c in episodes.classes[0]]
+        session = self.prepare(episodes)
+        state = sessions.learn(method, sessions.start(method, self.tensors.base, len(episodes)), session)
+        accuracy = self._score(method, state, episodes)
+        learned = [self.names[state.base_count + c] for c in episodes.classes[0]]
         embeddings = None if session.embeddings is None else session.embeddings[0]
-        names = (*self.names[: len(base.rows)], *learned)
+        names = (*self.names[: state.base_count], *learned)
         return EpisodeResult(
             method=spec_of(method),
             shots=episodes.support.shape[2],
@@ -138,34 +139,30 @@ class Stage:
             novel=accuracy["novel"],
             base_alone=accuracy["base_alone"],
             novel_alone=accuracy["novel_alone"],
-            steps=update.steps.double().cpu().numpy(),
+            steps=sessions.steps_of(state, len(episodes)).double().numpy(),
             seconds=time.perf_counter() - began,
             protocol=episodes.protocol,
-            weight_space=weight_space(method, base, update.rows[0], embeddings, names),
+            weight_space=weight_space(method, state, embeddings, names),
         )
 
-    def prepare(self, method: Method, episodes: Episodes) -> tuple[BaseSession, Head, Session]:
-        """What the method is given: E sessions in one batch, each with the base rows and zeros for its novel ones."""
-        base, base_rows = self.tensors.base, method.base_rows(self.tensors.base)
-        ways, first = episodes.classes.shape[1], len(base_rows)
+    def prepare(self, episodes: Episodes) -> Session:
+        """What a method is given: E sessions in one batch, each the first after session 0."""
+        ways, first = episodes.classes.shape[1], len(self.tensors.base.rows)
         support = self.tensors.support[self._positions(episodes.support)]  # (E, ways, shots, copies, d)
         labels = first + torch.arange(ways, device=self.device).repeat_interleave(support[0, 0].shape[:-1].numel())
         support, labels = support.flatten(1, 3), labels.expand(len(support), -1)
-        rows = base_rows.new_zeros(len(support), first + ways, base_rows.shape[1])
-        rows[:, :first] = base_rows
-        learning = tuple(range(first, first + ways))
         vectors = self.tensors.embeddings
         novel = None if vectors is None else vectors[first + self._positions(episodes.classes)]
-        head = Head(rows, rows, first, learning, class_means(support, labels, learning))
-        return base, head, Session(support, labels, embeddings=novel, seeds=tuple(episodes.seeds.tolist()))
+        classes, seeds = range(first, first + ways), tuple(episodes.seeds.tolist())
+        return sessions.session_of(support, labels, classes, embeddings=novel, seeds=seeds)
 
-    def _score(self, method: Method, update: Update, episodes: Episodes) -> dict[str, NDArray[np.float64]]:
+    def _score(self, method: Learner, state: State, episodes: Episodes) -> dict[str, NDArray[np.float64]]:
         """Accuracy (E,) in percent of each half's queries, among all classes and among the half's own."""
         base_items = self._positions(episodes.base_queries)
         novel_items = self._positions(episodes.novel_queries).flatten(1)
         queries = torch.cat([self.tensors.base_queries[base_items], self.tensors.novel_queries[novel_items]], dim=1)
-        scores = method.scores_in(self.tensors.base, update.rows, queries, update.state)  # (E, b + ways q, C)
-        count, first = base_items.shape[1], len(self.tensors.base.rows)
+        scores = sessions.scores(method, state, queries)  # (E, b + ways q, C)
+        count, first = base_items.shape[1], state.base_count
         ways, each = episodes.novel_queries.shape[1:]
         base_labels = self.base_labels[base_items]
         novel_labels = torch.arange(ways, device=self.device).repeat_interleave(each)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from numpy.typing import NDArray
 
-from subspan.engine.contract import Method
+from subspan.engine.contract import Learner
 from subspan.experiments.episodes import Episodes
 from subspan.experiments.fan_out import Placement, Tick, fan_out, nothing, with_notes
 from subspan.experiments.inputs import ProtocolError, check_inputs
@@ -18,7 +18,7 @@ from subspan.features.feature_set import FeatureSet
 class Cell:
     """One method with one number of shots: a cell of the table."""
 
-    method: Method
+    method: Learner
     shots: int
     embeddings: str | None = None  # which of the embeddings given
 

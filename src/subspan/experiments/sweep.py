@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from subspan.engine.contract import Method
+from subspan.engine.contract import Learner
 from subspan.experiments.config import Setting
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.fan_out import Placement, nothing
@@ -40,7 +40,7 @@ class Trial:
 
     setting: int  # which of the settings
     options: Mapping[str, Any]
-    method: Method
+    method: Learner
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _of_sessions(result: MethodResult) -> Outcome:
     return Outcome(float(last.mean()), float(interval_half_width(last)))
 
 
-def _key(protocol: Protocol, features: FeatureSet, setting: Setting, method: Method, memory: bool) -> str:
+def _key(protocol: Protocol, features: FeatureSet, setting: Setting, method: Learner, memory: bool) -> str:
     """A hash of all that the outcome depends on."""
     of_network = hashlib.sha256(np.ascontiguousarray(features.base_weight).tobytes()).hexdigest()
     parts = [protocol.digest, digest_of_items(features), of_network, spec_of(method), setting.shots]

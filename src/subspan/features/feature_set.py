@@ -240,6 +240,15 @@ class FeatureSet:
         return replace(self, base_weight=_unit(self.base_weight), head="linear", head_scale=1.0, **scaled)
 
 
+def load_features(path: str | Path | None = None) -> FeatureSet:
+    """A feature file; without a path, the one that comes with the package.
+
+    >>> load_features().base_weight.shape
+    (60, 640)
+    """
+    return bundled() if path is None else FeatureSet.load(path)
+
+
 def bundled() -> FeatureSet:
     """The features that come with the package: one random split of miniImageNet, from our own base session."""
     with resources.as_file(resources.files("subspan.features.bundle") / "mini-split1.safetensors") as path:

@@ -6,11 +6,9 @@ from pathlib import Path
 
 from subspan.images.decode import Fit
 from subspan.images.errors import DataError
-from subspan.images.formats import cifar, folders, pickles, ravi, tiered, zips
+from subspan.images.formats.registry import image_formats
 from subspan.images.imageset import ImageSet
 from subspan.images.options import ReadOptions
-
-FORMATS = (tiered, cifar, pickles, ravi, folders, zips)  # the first that recognises a path reads it
 
 
 def read_images(
@@ -26,7 +24,7 @@ def read_images(
 
     Parameters
     ----------
-    path : file or folder of any format in ``FORMATS``
+    path : file or folder of any format that is registered
     size : side of the square images; ``None`` keeps the stored size, which must then be one
     fit : ``'crop'`` scales the shorter side and cuts the centre out, ``'squash'`` scales both sides
     parts : read only these of 'train', 'val' and 'test', where the data is so divided
@@ -36,10 +34,10 @@ def read_images(
     place = Path(path)
     if not place.exists():
         raise DataError(f"there is nothing at {place}")
-    for module in FORMATS:
+    for module in image_formats():
         if module.recognise(place):
             return module.read(place, ReadOptions(size, fit, parts, workers, progress))
-    taken = "; ".join(module.TAKES for module in FORMATS)
+    taken = "; ".join(module.TAKES for module in image_formats())
     raise DataError(f"{place} holds {_contents(place)}; what can be read: {taken}")
 
 

@@ -6,15 +6,15 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
-from subspan.learners.parts.cosine import CosineMethod, drawn_towards, unit
+from subspan.engine.contract import Base, State
+from subspan.learners.parts.cosine import CosineLearner, drawn_towards, unit
 from subspan.learners.registry import register
 from subspan.values import check_options, option
 
 
 @register
 @dataclass(frozen=True)
-class Calibrated(CosineMethod):
+class Calibrated(CosineLearner):
     """Cosine to class means where the features' own noise is white, with three corrections.
 
     With c the mean and S the within-class covariance of the base *training* features, S + shrinkage * s I = L L^T
@@ -44,28 +44,28 @@ class Calibrated(CosineMethod):
     def needs(self) -> frozenset[str]:
         return frozenset({"means", "covariance"} if self.whiten else {"means"})
 
-    def center(self, base: BaseSession) -> Tensor | float:
+    def center(self, base: Base) -> Tensor | float:
         assert base.center is not None
         return base.center
 
-    def represent(self, base: BaseSession, features: Tensor) -> Tensor:
+    def represent(self, base: Base, features: Tensor) -> Tensor:
         centred = features - self.center(base)
         return unit(centred @ self._root(base)[1].mT if self.whiten else centred)
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         assert base.means is not None
         learned = base.rows @ self._root(base)[0] if self.whiten else base.rows
         return unit(self.learned * unit(learned) + (1 - self.learned) * self.represent(base, base.means))
 
-    def row_of_mean(self, base: BaseSession, mean: Tensor) -> Tensor:
+    def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:
         return drawn_towards(self.represent(base, mean), self.base_rows(base), self.pull, self.sharpness)
 
-    def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
-        scores = super().scores(base, rows, queries)
-        scores[..., len(base.rows) :] += self.scale * self.offset
+    def scores(self, state: State, queries: Tensor) -> Tensor:
+        scores = super().scores(state, queries)
+        scores[..., state.base_count :] += self.scale * self.offset
         return scores
 
-    def _root(self, base: BaseSession) -> tuple[Tensor, Tensor]:
+    def _root(self, base: Base) -> tuple[Tensor, Tensor]:
         assert base.covariance is not None
         return _root(base.covariance, self.shrinkage)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
+from subspan.engine.contract import Base
 from subspan.engine.objective import RowGroup
 from subspan.learners.parts.regularizer import Regularizer
 from subspan.learners.registry import register
@@ -20,5 +20,5 @@ class Finetune(Regularizer):
     summary = "fine-tune all rows, R_old holds the old ones"
     weight_decay: float = option(5e-3, "weight decay on all rows")
 
-    def novel_group(self, base: BaseSession, start: Tensor, embeddings: Tensor | None) -> RowGroup:
+    def novel_group(self, base: Base, start: Tensor, embeddings: Tensor | None) -> RowGroup:
         return RowGroup(start)

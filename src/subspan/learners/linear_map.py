@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
+from subspan.engine.contract import Base
 from subspan.engine.objective import append_one
 from subspan.learners.parts.regularizer import LanguageRegularizer
 from subspan.learners.registry import register
@@ -30,7 +30,7 @@ class LinearMap(LanguageRegularizer):
     fit_steps: int = option(1000, "steps of the gradient descent")
     fit_rate: float = option(1.0, "learning rate of the gradient descent")
 
-    def targets(self, base: BaseSession, rows: Tensor, embeddings: Tensor | None) -> Tensor:
+    def targets(self, base: Base, rows: Tensor, embeddings: Tensor | None) -> Tensor:
         assert base.embeddings is not None
         assert embeddings is not None
         inputs = append_one(base.embeddings.double())

@@ -5,15 +5,15 @@ from typing import Literal
 
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
-from subspan.learners.parts.cosine import CosineMethod, unit
+from subspan.engine.contract import Base
+from subspan.learners.parts.cosine import CosineLearner, unit
 from subspan.learners.registry import register
 from subspan.values import option
 
 
 @register
 @dataclass(frozen=True)
-class Prototype(CosineMethod):
+class Prototype(CosineLearner):
     """Nearest centred mean by cosine.
 
     Features are centred by the mean of the base *training* features, never by anything of the test set. Base classes
@@ -29,17 +29,17 @@ class Prototype(CosineMethod):
     def needs(self) -> frozenset[str]:
         return frozenset({"means"} if self.centred or self.base == "means" else ())
 
-    def center(self, base: BaseSession) -> Tensor | float:
+    def center(self, base: Base) -> Tensor | float:
         if not self.centred:
             return 0.0
         assert base.center is not None
         return base.center
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         if self.base == "rows":
             return unit(base.rows)
         assert base.means is not None
         return self.row_of_mean(base, base.means)
 
-    def row_of_mean(self, base: BaseSession, mean: Tensor) -> Tensor:
+    def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:
         return self.represent(base, mean)

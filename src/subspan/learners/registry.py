@@ -1,48 +1,87 @@
-"""The registry of methods: a new one is a decorated class in a file of its own, and nothing else.
+"""Learners by name: ``subspace``, ``semantic:tau=2``, ``mypackage.module:Class:option=value``."""
 
-Published systems (`subspan.learners.published`) are methods of other kinds: registered and created alike, listed apart.
-"""
-
-import importlib
-import pkgutil
+import warnings
 from dataclasses import MISSING, fields
-from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from subspan.engine.contract import Method
+from subspan.engine.contract import Learner
+from subspan.registry import Entry, Registry
 
-# Every file of these may register one. Systems are a floor above this one, which knows no more of them than the name.
-_PACKAGES = ("subspan.learners", "subspan.learners.published")
-_METHODS: dict[str, type[Method]] = {}
-AnyMethod = TypeVar("AnyMethod", bound=type[Method])
+METHODS, SYSTEMS = "subspan.learners", "subspan.learners.published"
+LEARNERS = Registry("method", "register", (METHODS, SYSTEMS), "subspan.learners")
+AnyLearner = TypeVar("AnyLearner", bound=type[Learner])
 
 
-def register(method: AnyMethod) -> AnyMethod:
-    """Class decorator: make a method known by its ``name``."""
-    if method.name in _METHODS and _METHODS[method.name].__qualname__ != method.__qualname__:
-        raise ValueError(f"a method named '{method.name}' is registered already")
-    _METHODS[method.name] = method
-    return method
+def register(learner: AnyLearner) -> AnyLearner:
+    """Class decorator: make a learner known by its ``name``."""
+    LEARNERS.add(learner.name, learner)
+    return learner
+
+
+def kind_of(entry: Entry) -> str:
+    """What a learner is listed under: "method", or, of published ones, "system" or "network-system"."""
+    return entry.facts.get("kind", "system" if entry.path.startswith(f"{SYSTEMS}.") else "method")
 
 
 def list_methods(kind: str = "method") -> list[str]:
-    """Names of all methods, or of another kind.
+    """Names of all methods, or of another kind; nothing is imported.
 
     >>> "subspace" in list_methods()
     True
     """
-    _import_all()
-    return sorted(name for name, method in _METHODS.items() if method.kind == kind)
+    return [entry.name for entry in LEARNERS.entries() if kind_of(entry) == kind]
 
 
-def method_class(name: str) -> type[Method]:
-    _import_all()
-    if name not in _METHODS:
+def summary_of(name: str) -> str:
+    """What a learner does, in a line."""
+    entry = LEARNERS.get(name)
+    return "" if entry is None else entry.facts.get("summary") or entry.load().summary
+
+
+def list_systems() -> list[str]:
+    """Names of all published systems that run on features.
+
+    >>> "teen" in list_systems()
+    True
+    """
+    return list_methods("system")
+
+
+def list_network_systems() -> list[str]:
+    """Names of the systems that move the network: they need images, and tables show their stored results.
+
+    >>> "topic" in list_network_systems()
+    True
+    """
+    return list_methods("network-system")
+
+
+def method_class(name: str) -> type[Learner]:
+    """The class of this name, or of ``package.module:Class``."""
+    entry = LEARNERS.get(name)
+    if entry is None:
         raise ValueError(
             f"there is no method '{name}'; the methods are {', '.join(list_methods())}, "
-            f"the systems {', '.join(list_methods('system') + list_methods('network-system'))}"
+            f"the systems {', '.join(list_systems() + list_network_systems())}"
         )
-    return _METHODS[name]
+    try:
+        found = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"method '{name}' cannot be loaded: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Learner)):
+        raise ValueError(f"method '{name}' must be a class derived from subspan.Learner; {entry.path} is {found!r}")
+    return found
+
+
+def split_spec(spec: str) -> tuple[str, str]:
+    """Name and options of ``name:option=value,...``; a name may be ``package.module:Class``.
+
+    >>> split_spec("mine.methods:Mean:share=0.5")
+    ('mine.methods:Mean', 'share=0.5')
+    """
+    name, _, rest = spec.partition(":")
+    attribute, _, options = rest.partition(":")
+    return (f"{name}:{attribute}", options) if attribute.isidentifier() else (name, rest)
 
 
 def method_options(name: str) -> dict[str, tuple[str, Any, str]]:
@@ -55,13 +94,13 @@ def method_options(name: str) -> dict[str, tuple[str, Any, str]]:
     }
 
 
-def create_method(spec: str, **options: Any) -> Method:
+def create_method(spec: str, **options: Any) -> Learner:
     """A method from its name, or from the command line's ``name:option=value,...``; keywords outrank the text.
 
     >>> create_method("semantic:tau=2", gamma=0.5)
     Semantic(gamma=0.5, ..., tau=2.0)
     """
-    name, _, text = spec.partition(":")
+    name, text = split_spec(spec)
     method = method_class(name)
     known = {f.name: f for f in fields(method)}  # type: ignore[arg-type]
     hints = get_type_hints(method)
@@ -71,7 +110,7 @@ def create_method(spec: str, **options: Any) -> Method:
         if not equals:
             raise ValueError(f"an option reads name=value; got '{item}' in '{spec}'")
         given[key] = value
-    given |= options
+    given = {_present_name(method, key): value for key, value in (given | options).items()}
     for key in given:
         if key not in known:
             offered = ", ".join(known) or "none"
@@ -79,7 +118,7 @@ def create_method(spec: str, **options: Any) -> Method:
     return method(**{key: _convert(name, key, value, hints[key]) for key, value in given.items()})
 
 
-def spec_of(method: Method) -> str:
+def spec_of(method: Learner) -> str:
     """The shortest ``name:option=value,...`` that makes this method.
 
     >>> spec_of(create_method("subspace:basis=qr,gamma=1.0"))
@@ -90,7 +129,19 @@ def spec_of(method: Method) -> str:
         value = getattr(method, f.name)
         if f.default is MISSING or value != f.default:
             changed.append(f"{f.name}={_text(value)}")
-    return method.name + (":" + ",".join(changed) if changed else "")
+    path = f"{type(method).__module__}:{type(method).__qualname__}"
+    entry = LEARNERS.get(method.name)
+    name = method.name if entry is not None and entry.path == path else path
+    return name + (":" + ",".join(changed) if changed else "")
+
+
+def _present_name(method: type[Learner], option: str) -> str:
+    """The name of an option, which may have had another one in version 0.1."""
+    present = method.renamed_options.get(option)
+    if present is not None:
+        text = f"option '{option}' of method '{method.name}' is '{present}' now; the old name goes in version 0.4"
+        warnings.warn(text, DeprecationWarning, stacklevel=3)
+    return present or option
 
 
 def _text(value: Any) -> str:
@@ -123,11 +174,3 @@ def _type_name(hint: Any) -> str:
     return {float: "a number", int: "a whole number", bool: "true|false"}.get(
         hint, getattr(hint, "__name__", str(hint))
     )
-
-
-@cache
-def _import_all() -> None:
-    """Import every file that may register a method, once."""
-    for package in _PACKAGES:
-        for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-            importlib.import_module(f"{package}.{module.name}")

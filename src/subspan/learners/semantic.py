@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
+from subspan.engine.contract import Base
 from subspan.learners.parts.regularizer import LanguageRegularizer
 from subspan.learners.registry import register
 from subspan.values import check_options, option
@@ -25,7 +25,7 @@ class Semantic(LanguageRegularizer):
         super().__post_init__()
         check_options(self, positive=("tau",))
 
-    def targets(self, base: BaseSession, rows: Tensor, embeddings: Tensor | None) -> Tensor:
+    def targets(self, base: Base, rows: Tensor, embeddings: Tensor | None) -> Tensor:
         assert base.embeddings is not None
         assert embeddings is not None
         return torch.softmax(embeddings @ base.embeddings.mT / self.tau, dim=-1) @ base.rows

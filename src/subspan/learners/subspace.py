@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
+from subspan.engine.contract import Base
 from subspan.engine.objective import RowGroup
 from subspan.learners.parts.regularizer import Regularizer
 from subspan.learners.registry import register
@@ -37,16 +37,16 @@ class Subspace(Regularizer):
     basis: Literal["svd", "qr"] = option("svd", "truncated SVD, or the paper's QR")
     rank_tolerance: float = option(0.01, "singular values below this times the largest are left out (svd)")
 
-    def novel_group(self, base: BaseSession, start: Tensor, embeddings: Tensor | None) -> RowGroup:
+    def novel_group(self, base: Base, start: Tensor, embeddings: Tensor | None) -> RowGroup:
         basis = self._basis(base)
         warn_if_degenerate(basis, len(base.rows))
         return RowGroup(start, None, "squared", self.gamma, basis)
 
-    def targets(self, base: BaseSession, rows: Tensor, embeddings: Tensor | None) -> Tensor:
+    def targets(self, base: Base, rows: Tensor, embeddings: Tensor | None) -> Tensor:
         basis = self._basis(base)
         return (rows @ basis) @ basis.mT
 
-    def _basis(self, base: BaseSession) -> Tensor:
+    def _basis(self, base: Base) -> Tensor:
         return _span_basis_once(base.rows, self.basis, self.rank_tolerance)
 
 

@@ -3,6 +3,10 @@
 `subspan.serve.app.create_app` makes the application; it needs the extra ``serve``, the settings here do not.
 """
 
-from subspan.serve.settings import ServeSettings
+from typing import Any
 
-__all__ = ["ServeSettings"]
+
+def __getattr__(name: str) -> Any:
+    from subspan.old_names import find
+
+    return find(__name__, name)

@@ -9,9 +9,13 @@ import numpy as np
 import torch
 
 from subspan.backbones.network import Network
+from subspan.engine import sessions
+from subspan.engine.contract import Base, State
+from subspan.engine.sessions import session_of
 from subspan.images.imageset import ImageSet
 from subspan.images.splits.folder_sessions import FolderSessions
 from subspan.images.splits.split import Split
+from subspan.learners.parts.network_system import NetworkSystem
 from subspan.learners.parts.training_run import Training, TrainingRun
 from subspan.train.collect import Contents
 from subspan.train.job import Job
@@ -69,6 +73,17 @@ def make_world(folder: Path, seed: int = 0, **changes: object) -> World:
     recipe = dataclasses.replace(RECIPE, **changes)  # type: ignore[arg-type]
     train(images.images, [job], recipe, quiet, about={"image_size": SIZE, "validation": 0})
     return World(images, split, folder)
+
+
+def before_sessions(system: NetworkSystem) -> State:
+    """What a system that is ready knows before the first session, in a batch of one."""
+    return sessions.start(system, Base(torch.zeros(BASE, 1)), 1)
+
+
+def after_one_session(system: NetworkSystem, maps: SplitMaps) -> State:
+    """What a session of the first novel class leaves, of five images."""
+    support = torch.tensor(maps.items.novel_support[:5]).flatten(0, 1)[None]
+    return system.learn(before_sessions(system), session_of(support, torch.full(support.shape[:2], BASE), (BASE,)))
 
 
 def run(**settings: object) -> TrainingRun:

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from subspan import checks
-from subspan.classifier import IncrementalClassifier
-from subspan.engine.contract import BaseSession, Method
+from subspan import IncrementalClassifier, checks
+from subspan.engine.contract import Base, Learner
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.parts.trained_part import TrainedPart, signature_of
@@ -41,7 +40,7 @@ def quick_run(system: TrainedSystem, **changes) -> TrainingRun:
     return TrainingRun(dataclasses.replace(system.training, **{**QUICK.get(system.name, {}), **changes}))
 
 
-def untrained(spec: str) -> Method:
+def untrained(spec: str) -> Learner:
     """The method of a spec, a trained system with options small enough for made-up features."""
     return create_method(spec, **OPTIONS.get(spec.partition(":")[0], {}))
 
@@ -54,7 +53,7 @@ def write_part(system: TrainedSystem, features: TrainingFeatures, path: Path, **
     return part.save(path)
 
 
-def with_part(spec: str, features: FeatureSet) -> Method:
+def with_part(spec: str, features: FeatureSet) -> Learner:
     """The method of a spec; a trained system with a part trained on draws from these features."""
     system = untrained(spec)
     if not isinstance(system, TrainedSystem) or system.trained:
@@ -103,7 +102,7 @@ def _parts_for_checks(spec: str) -> str:
     for bias in (True, False):
         model = IncrementalClassifier(method="finetune", bias=bias).fit(X, y)
         rows, intercept = (torch.tensor(array, dtype=torch.float32) for array in (model.coef_, model.intercept_))
-        base = BaseSession(rows, examples.mean(1))
+        base = Base(rows, examples.mean(1))
         features = TrainingFeatures(examples, counts, base, "real", intercept if bias else None)
         write_part(system, features, folder / f"bias-{bias}.safetensors")
     return str(folder)

@@ -8,7 +8,8 @@ import torch
 from quick_parts import quick_run, write_part
 from scipy.optimize import minimize
 
-from subspan.engine.contract import BaseSession, Head, Session, class_means
+from subspan.engine.contract import Base
+from subspan.engine.sessions import session_of
 from subspan.learners.parts.attracted_rows import attracted_rows, conjugate_gradients, hessian
 from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.published.attractor import Attractor
@@ -103,7 +104,7 @@ def training(bias: bool) -> TrainingFeatures:
     base = numbers(8, D, seed=1).float()
     features = 2 * base[:, None] + numbers(8, 20, D, seed=2).float()
     offsets = 0.1 * numbers(8, seed=3).float() if bias else None
-    return TrainingFeatures(features, torch.full((8,), 20), BaseSession(base), "real", offsets)
+    return TrainingFeatures(features, torch.full((8,), 20), Base(base), "real", offsets)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -121,12 +122,10 @@ def test_a_session_is_solved_at_its_attractors(tmp_path, bias):
     width = D + bias
     trained = system.part(base)
     part = {name: tensor.double().numpy() for name, tensor in trained.tensors.items()}
-    earlier = numbers(1, width, seed=5)
-    rows = torch.cat([base.rows, earlier, torch.zeros(2, width, dtype=torch.float64)])
+    known = torch.cat([base.rows, numbers(1, width, seed=5)])
     labels = torch.tensor([9, 10, 9, 10])
-    head = Head(rows, rows, 8, (9, 10), class_means(support, labels, (9, 10)))
-    found = system.learn(base, head, Session(support, labels)).rows
-    assert torch.equal(found[:9], rows[:9])
+    found = system.learn(system.start(base).after(rows=known), session_of(support, labels, (9, 10))).rows
+    assert torch.equal(found[:9], known)
 
     weights = base.rows[:, :D].numpy()
     targets = np.zeros((2, width))
@@ -140,7 +139,7 @@ def test_a_session_is_solved_at_its_attractors(tmp_path, bias):
         ]
         targets[k] = part["common"] + (shares / shares.sum()) @ np.stack(values)
     novel = found[9:].clone().requires_grad_()
-    logits = support @ torch.cat([rows[:9], novel]).T
+    logits = support @ torch.cat([known, novel]).T
     pull = (torch.tensor(np.exp(part["log_strength"])) * (novel - torch.tensor(targets)) ** 2).sum() / 2
     (torch.nn.functional.cross_entropy(logits, labels) + 0.5e-5 * (novel**2).sum() + pull).backward()
     assert novel.grad is not None

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_up_images import BASE, WAYS, World, run
+from made_up_images import BASE, WAYS, World, after_one_session, before_sessions, run
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from subspan.engine.contract import BaseSession, Head, Session
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.results import MethodResult
 from subspan.learners.parts.cosine import unit
@@ -19,7 +18,7 @@ from subspan.learners.published.idlvq_full import Idlvq, calibrated
 from subspan.train.maps import SplitMaps
 
 PROTOCOL = MultiSession(ways=WAYS, draws=1)
-QUICK = Idlvq(base_intra=0.1, intra=0.1, forget=1.0, epochs=30, rate=0.01)
+QUICK = Idlvq(base_intra=0.1, intra=0.1, forgetting=1.0, epochs=30, rate=0.01)
 FAST = {"steps": 50, "batch": 32, "rates": (1e-3,)}
 
 
@@ -30,7 +29,7 @@ def result(world: World, system: Idlvq) -> MethodResult:
 
 def test_it_learns_and_what_holds_old_classes_holds_them(world: World) -> None:
     held = result(world, QUICK)
-    loose = result(world, dataclasses.replace(QUICK, forget=0.0, calibrate=False))
+    loose = result(world, dataclasses.replace(QUICK, forgetting=0.0, calibrate=False))
     chance = 100 / (BASE + 2 * WAYS)
     assert held.base[:, 0].mean() > 80
     assert held.novel[:, -1].mean() > 5 * chance
@@ -78,9 +77,7 @@ def test_training_on_the_base_classes_lowers_the_loss_of_held_out_images(world: 
 
     def missed(steps: int) -> float:
         system = QUICK.on(maps, run(**{**FAST, "steps": steps}))
-        rows = system.prepared.references[None]
-        scores = system.scores_in(BaseSession(torch.zeros(BASE, 1)), rows, queries[:, None], None)
-        return float(cross_entropy(scores[0], labels))
+        return float(cross_entropy(system.scores(before_sessions(system), queries[:, None])[0], labels))
 
     assert missed(50) < 0.9 * missed(1)
 
@@ -112,15 +109,10 @@ def test_an_exemplar_is_the_image_nearest_to_its_reference(world: World) -> None
         of_class = maps.training[maps.labels == c]
         distances = (features[maps.labels == c] - known.references[c]).norm(dim=1)
         assert known.state["exemplars"][c] == of_class[distances.argmin()]
-    support = torch.tensor(maps.items.novel_support[:5]).flatten(0, 1)[None]
-    labels = torch.full((1, support.shape[1]), BASE)
-    rows = torch.cat([known.references, torch.zeros(1, known.references.shape[1])])[None]
-    head = Head(rows, rows, BASE, (BASE,), torch.zeros(1, 1, 1))
-    update = system.learn(BaseSession(torch.zeros(BASE, 1)), head, Session(support, labels))
-    assert update.state is not None
-    assert torch.equal(update.state["exemplars"][0, :BASE], known.state["exemplars"])
-    assert update.state["exemplars"][0, BASE] in support.flatten()
-    assert not torch.equal(update.rows[0, :BASE], known.references)  # they follow the network
+    after = after_one_session(system, maps)
+    assert torch.equal(after["exemplars"][0, :BASE], known.state["exemplars"])
+    assert after["exemplars"][0, BASE] in torch.tensor(maps.items.novel_support[:5])
+    assert not torch.equal(after.rows[0, :BASE], known.references)  # they follow the network
 
 
 def test_references_follow_a_network_that_moves_as_a_whole() -> None:
@@ -140,5 +132,5 @@ def test_near_exemplars_count_most() -> None:
 def test_bad_options_are_refused() -> None:
     with pytest.raises(ValueError, match="sigma must be positive"):
         Idlvq(sigma=0.0)
-    with pytest.raises(ValueError, match="forget must not be negative"):
-        Idlvq(forget=-1.0)
+    with pytest.raises(ValueError, match="forgetting must not be negative"):
+        Idlvq(forgetting=-1.0)

@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from quick_parts import write_part
 
-from subspan.engine.contract import BaseSession, Head, Session, class_means
+from subspan.engine.contract import Base
+from subspan.engine.sessions import session_of
 from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.published.lwof import Lwof
 
@@ -15,19 +16,15 @@ def test_rows_are_generated_as_published(tmp_path):
     """One support example after the other, in the words of the equations."""
     generator = torch.Generator().manual_seed(0)
     features = torch.randn(8, 12, D, generator=generator)
-    training = TrainingFeatures(
-        features, torch.full((8,), 12), BaseSession(torch.randn(8, D, generator=generator)), "real"
-    )
+    training = TrainingFeatures(features, torch.full((8,), 12), Base(torch.randn(8, D, generator=generator)), "real")
     system = Lwof(shots=2)
     path = write_part(system, training, tmp_path / "part.safetensors")
     system = Lwof(shots=2, trained=str(path))
     part = {name: tensor.double().numpy() for name, tensor in system.part(training.base).tensors.items()}
     base = training.base.to(torch.zeros((), dtype=torch.float64))
     support = torch.randn(3, D, generator=generator, dtype=torch.float64)
-    labels = torch.tensor([8, 9, 8])
-    rows = torch.cat([system.base_rows(base), torch.zeros(2, D, dtype=torch.float64)])
-    head = Head(rows, rows, 8, (8, 9), class_means(support, labels, (8, 9)))
-    found = system.learn(base, head, Session(support, labels)).rows
+    after = system.learn(system.start(base), session_of(support, torch.tensor([8, 9, 8]), (8, 9)))
+    found = after.rows
 
     def unit(v):
         return v / np.linalg.norm(v)
@@ -47,7 +44,7 @@ def test_rows_are_generated_as_published(tmp_path):
         np.testing.assert_allclose(found[8 + k], unit(expected), rtol=1e-6)
     query = torch.randn(1, D, generator=generator, dtype=torch.float64)
     cosines = [unit(query[0].numpy()) @ unit(row.numpy()) for row in found]
-    np.testing.assert_allclose(system.scores(base, found, query)[0], part["scale"] * np.array(cosines), rtol=1e-6)
+    np.testing.assert_allclose(system.scores(after, query)[0], part["scale"] * np.array(cosines), rtol=1e-6)
 
 
 def test_a_class_that_plays_novel_is_hidden_from_attention():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from subspan.engine.contract import BaseSession
+from subspan.engine.contract import Base
 from subspan.learners.parts.attention import attend
 from subspan.learners.parts.meta_training import EpisodeShape, check_shape, draw_fake_episodes, dropped
 from subspan.learners.parts.training_features import TrainingFeatures
@@ -19,7 +19,7 @@ def numbered() -> TrainingFeatures:
     for c in range(CLASSES):
         for i in range(int(counts[c])):
             features[c, i] = torch.tensor([c, i + 1])  # never zero: zeros fill up
-    return TrainingFeatures(features, counts, BaseSession(torch.eye(CLASSES, 2)), "real")
+    return TrainingFeatures(features, counts, Base(torch.eye(CLASSES, 2)), "real")
 
 
 def test_fake_episodes_are_what_they_say():

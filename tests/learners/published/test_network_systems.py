@@ -7,7 +7,7 @@ import pytest
 from made_up_images import CPU, NOVEL, WAYS, World
 from typer.testing import CliRunner
 
-from subspan.classifier import IncrementalClassifier
+from subspan import IncrementalClassifier
 from subspan.cli import app
 from subspan.cli.facts import command_line, version
 from subspan.cli.reproduce_single_session import PROTOCOL as EPISODES
@@ -17,9 +17,8 @@ from subspan.experiments.multi_session import RANDOM, MultiSession
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.stored_results import StoredResult
 from subspan.features.feature_set import FeatureSet
-from subspan.learners.published import list_network_systems, list_systems
 from subspan.learners.published.xtarnet import XtarNet
-from subspan.learners.registry import create_method, list_methods, method_class
+from subspan.learners.registry import create_method, list_methods, list_network_systems, list_systems, method_class
 
 ALL = list_network_systems()
 SESSIONS = [name for name in ALL if method_class(name).protocol == "multi-session"]  # type: ignore[attr-defined]

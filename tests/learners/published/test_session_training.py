@@ -12,8 +12,10 @@ from quick_parts import with_part
 from sklearn.cluster import KMeans
 from torch import nn
 
-from subspan.classifier import IncrementalClassifier
-from subspan.engine.contract import Head, Memory, Session, Update, class_means
+from subspan import IncrementalClassifier
+from subspan.engine import sessions
+from subspan.engine.contract import Memory, Session, State
+from subspan.engine.sessions import session_of
 from subspan.experiments.inputs import FeatureTensors
 from subspan.experiments.multi_session import MultiSession
 from subspan.learners.parts.heads import simplex
@@ -28,10 +30,9 @@ from subspan.learners.parts.session_training import (
 )
 from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.parts.training_run import Training, TrainingRun
-from subspan.learners.published import list_systems
 from subspan.learners.published.etf import initial_neck, neck
 from subspan.learners.published.semantic_distill import clusters, distillation
-from subspan.learners.registry import create_method, method_class
+from subspan.learners.registry import create_method, list_systems, method_class
 
 pytestmark = pytest.mark.filterwarnings("ignore::subspan.learners.parts.system.DrawnFeaturesWarning")
 WORLD = make_world()
@@ -42,22 +43,21 @@ LEARNING = (C0, C0 + 1, C0 + 2)
 PROBLEMS = 2
 
 
-def session(system, memory=False, after: Update | None = None) -> tuple[Head, Session]:
+def session(system, memory=False, after: State | None = None) -> tuple[State, Session]:
     """A session of two problems: two images of each of three classes, other ones in each problem."""
-    known = system.base_rows(BASE).expand(PROBLEMS, -1, -1) if after is None else after.rows
-    learning = tuple(range(known.shape[1], known.shape[1] + 3))
-    images = TENSORS.support.view(C1, 6, D)[learning[0] - C0 :][:3]
+    state = sessions.start(system, BASE, PROBLEMS) if after is None else after
+    known = state.rows.shape[1]
+    classes = range(known, known + 3)
+    images = TENSORS.support.view(C1, 6, D)[known - C0 :][:3]
     support = torch.stack([images[:, 2 * p : 2 * p + 2].flatten(0, 1) for p in range(PROBLEMS)])
-    labels = torch.tensor(learning).repeat_interleave(2).expand(PROBLEMS, -1)
-    rows = torch.cat([known, known.new_zeros(PROBLEMS, 3, known.shape[2])], dim=1)
+    labels = torch.tensor(classes).repeat_interleave(2).expand(PROBLEMS, -1)
     stored = None
     if memory:
         assert TENSORS.base_memory is not None
         stored = Memory(TENSORS.base_memory.expand(PROBLEMS, -1, -1), torch.arange(C0).expand(PROBLEMS, -1))
     assert TENSORS.embeddings is not None
-    means = class_means(support, labels, learning)
-    head = Head(rows, rows, C0, learning, means, state=None if after is None else after.state)
-    return head, Session(support, labels, stored, embeddings=TENSORS.embeddings[list(learning)], seeds=(5, 6))
+    words = TENSORS.embeddings[list(classes)]
+    return state, session_of(support, labels, classes, base_memory=stored, embeddings=words, seeds=(5, 6))
 
 
 def made(spec: str) -> Any:
@@ -166,14 +166,14 @@ def test_a_part_serves_all_options_of_sessions_and_no_other_options(system):
 def test_a_later_session_starts_from_the_state_before(system):
     """At a rate of zero a session leaves the state as it was; at another it does not."""
     method = made(system)
-    first = method.learn(BASE, *session(method))
-    still = dataclasses.replace(method, rate=0.0).learn(BASE, *session(method, after=first))
-    moved = method.learn(BASE, *session(method, after=first))
-    trained = set(method.part(BASE).tensors) & set(first.state)
+    first = method.learn(*session(method))
+    still = dataclasses.replace(method, rate=0.0).learn(*session(method, after=first))
+    moved = method.learn(*session(method, after=first))
+    trained = set(method.part(BASE).tensors) & set(first.arrays)
     assert trained
     for name in trained:
-        torch.testing.assert_close(still.state[name], first.state[name])
-        assert not torch.equal(moved.state[name], first.state[name])
+        torch.testing.assert_close(still[name], first[name])
+        assert not torch.equal(moved[name], first[name])
 
 
 # The ETF neck
@@ -240,12 +240,12 @@ def test_a_session_of_the_neck_by_a_loop():
     """Each problem alone, with torch's layers and optimiser."""
     method = made("etf")
     method = dataclasses.replace(method, steps=4, more_steps=2, batch=8)
-    head, given = session(method)
-    update = method.learn(BASE, head, given)
+    state, given = session(method)
+    after = method.learn(state, given)
     part = method.part(BASE).to(BASE.rows)
     corners = simplex(method.classes, method.width, 0)
-    assert torch.equal(update.rows[0], corners[: C0 + 3])
-    assert update.steps.tolist() == [4, 4]
+    assert torch.equal(after.rows[0], corners[: C0 + 3])
+    assert sessions.steps_of(after, PROBLEMS).tolist() == [4, 4]
     # the base means once, every new class five times: 6 examples of 3 classes, 2.5 times each
     weights = torch.tensor([1.0] * C0 + [2.5] * 6, dtype=torch.float64)
     assert BASE.means is not None
@@ -263,10 +263,9 @@ def test_a_session_of_the_neck_by_a_loop():
             (5 * ((cosines - 1) ** 2).mean()).backward()
             optimiser.step()
         expected = torch.cosine_similarity(alone(TENSORS.novel_queries)[:, None], corners[None, : C0 + 3], dim=-1)
-        found = method.scores_in(BASE, update.rows, TENSORS.novel_queries, update.state)[problem]
+        found = method.scores(after, TENSORS.novel_queries)[problem]
         torch.testing.assert_close(found, expected.detach(), rtol=1e-9, atol=1e-9)
-    assert update.state is not None
-    torch.testing.assert_close(update.state["means"], head.means)
+    torch.testing.assert_close(after["means"], given.means)
 
 
 def test_earlier_novel_classes_count_more_from_session_to_session(monkeypatch):
@@ -290,8 +289,8 @@ def test_earlier_novel_classes_count_more_from_session_to_session(monkeypatch):
 @pytest.mark.parametrize("old", ["held", "trained"])
 def test_a_session_of_references_by_a_loop(old):
     method = made(f"idlvq:old={old},steps=5,rate=0.01,intra=0.3")
-    head, given = session(method, memory=True)
-    update = method.learn(BASE, head, given)
+    state, given = session(method, memory=True)
+    after = method.learn(state, given)
     part = method.part(BASE).to(BASE.rows)
     assert given.base_memory is not None
     for problem in range(PROBLEMS):
@@ -314,9 +313,9 @@ def test_a_session_of_references_by_a_loop(old):
             optimiser.step()
         references = torch.cat([fixed, moving]) if old == "held" else moving
         expected = references.detach() * part["spread"].sqrt()
-        torch.testing.assert_close(update.rows[problem], expected, rtol=1e-7, atol=1e-7)
+        torch.testing.assert_close(after.rows[problem], expected, rtol=1e-7, atol=1e-7)
     if old == "held":
-        torch.testing.assert_close(update.rows[:, :C0], head.rows[:, :C0], rtol=0, atol=0)
+        torch.testing.assert_close(after.rows[:, :C0], state.rows, rtol=0, atol=0)
 
 
 def test_references_start_at_the_means_of_their_classes():
@@ -324,7 +323,7 @@ def test_references_start_at_the_means_of_their_classes():
     method = made("idlvq:base_intra=1000")
     assert BASE.means is not None
     spread = method.part(BASE).tensors["spread"].item()
-    deviations = (method.base_rows(BASE) - BASE.means).square().sum(-1)
+    deviations = (method.start(BASE).rows - BASE.means).square().sum(-1)
     assert float(deviations.max()) < 0.1 * spread
 
 
@@ -340,8 +339,7 @@ def test_references_of_classes_without_spread_are_refused():
 def test_the_mapping_of_one_feature_by_a_loop():
     method = made("semantic-distill")
     part = {name: t.numpy() for name, t in method.part(BASE).to(BASE.rows).items()}
-    rows = method.base_rows(BASE)
-    found = method.scores_in(BASE, rows, TENSORS.novel_queries[:4], None)
+    found = sessions.scores(method, method.start(BASE), TENSORS.novel_queries[:4])
     for query, scores in zip(TENSORS.novel_queries[:4].numpy(), found.numpy(), strict=True):
         attention = np.exp(query @ part["attention.weight"] + part["attention.bias"])
         attention /= attention.sum()
@@ -359,7 +357,7 @@ def test_the_mapping_of_one_feature_by_a_loop():
 def test_what_a_session_minimises(monkeypatch):
     """Its loss before the first step: cross-entropy over all classes of all examples; nothing is forgotten yet."""
     method = made("semantic-distill:keep=7,temperature=3")
-    head, given = session(method, memory=True)
+    state, given = session(method, memory=True)
     losses = []
 
     def watched(parameters, loss, rates, **options):
@@ -369,25 +367,23 @@ def test_what_a_session_minimises(monkeypatch):
         return moved
 
     monkeypatch.setattr("subspan.learners.published.semantic_distill.descend", watched)
-    update = method.learn(BASE, head, given)
+    after = method.learn(state, given)
     assert given.base_memory is not None
     for problem in range(PROBLEMS):
         features = torch.cat([given.support[problem], given.base_memory.features[problem]])
         labels = torch.cat([given.labels[problem], torch.arange(C0)])
-        before, after = (
-            method.scores_in(BASE, update.rows, features, state)[problem] for state in (None, update.state)
-        )
-        assert losses[0][problem].item() == pytest.approx(nn.functional.cross_entropy(before, labels).item(), rel=1e-9)
-        old, new = (scores[:, :C0].div(3).softmax(-1) for scores in (before, after))
+        first, last = (method.scores(known, features)[problem] for known in (state.after(rows=after.rows), after))
+        assert losses[0][problem].item() == pytest.approx(nn.functional.cross_entropy(first, labels).item(), rel=1e-9)
+        old, new = (scores[:, :C0].div(3).softmax(-1) for scores in (first, last))
         kept = 9 * (old * (old.log() - new.log())).sum(-1).mean()
-        expected = nn.functional.cross_entropy(after, labels) + 7 * kept
+        expected = nn.functional.cross_entropy(last, labels) + 7 * kept
         assert losses[1][problem].item() == pytest.approx(expected.item(), rel=1e-9)
 
 
 def test_only_the_mapping_is_trained():
     method = made("semantic-distill")
-    update = method.learn(BASE, *session(method))
-    assert set(update.state) == {"hidden.weight", "hidden.bias", "words.weight", "words.bias"}
+    after = method.learn(*session(method))
+    assert set(after.arrays) == {"rows", "hidden.weight", "hidden.bias", "words.weight", "words.bias"}
 
 
 def test_distillation_counts_neither_shifts_nor_no_change():

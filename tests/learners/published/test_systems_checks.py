@@ -4,13 +4,13 @@ import pytest
 from quick_parts import spec_for_checks
 
 from subspan import checks
+from subspan.learners.parts.session_training import SessionTrainedSystem
 from subspan.learners.parts.system import TrainedSystem
-from subspan.learners.published import list_systems
-from subspan.learners.registry import method_class, method_options
+from subspan.learners.registry import list_systems, method_class, method_options
 
 # The estimator keeps nothing beside its rows; a row of it has one weight per feature, so classes have no covariance of
 # their own there.
-STATELESS = [name for name in list_systems() if not method_class(name).keeps_state]
+STATELESS = [name for name in list_systems() if not issubclass(method_class(name), SessionTrainedSystem)]
 SPECS = [f"{name}:factors=0" if "factors" in method_options(name) else name for name in STATELESS]
 QUICK = {"ranpac:factors=0": "ranpac:factors=0,width=150,samples=30"}
 # Transformed statistics are drawn from all base classes, and a regression weighs all classes against each other:

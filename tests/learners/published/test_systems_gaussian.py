@@ -7,8 +7,10 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from subspan.classifier import IncrementalClassifier
-from subspan.engine.contract import BaseSession, Head, Session, class_means
+from subspan import IncrementalClassifier
+from subspan.engine import sessions
+from subspan.engine.contract import Base
+from subspan.engine.sessions import session_of
 from subspan.learners.parts.base_samples import noise, root_of
 from subspan.learners.registry import create_method
 
@@ -21,19 +23,16 @@ def positive(*shape):
 
 
 SPREAD = torch.randn(D, D, generator=GENERATOR, dtype=torch.float64) * 0.3
-BASE = BaseSession(rows=positive(C0, D), means=3 * positive(C0, D), covariance=SPREAD @ SPREAD.mT)
+BASE = Base(rows=positive(C0, D), means=3 * positive(C0, D), covariance=SPREAD @ SPREAD.mT)
 SUPPORT = positive(2, 7, D)  # two problems
 LABELS = torch.tensor([C0, C0 + 1, C0, C0, C0 + 1, C0, C0 + 1]).expand(2, -1)
 QUERIES = positive(6, D)
 
 
 def learn(method, base=BASE, support=SUPPORT):
-    """Rows (problems, C0 + K, ...) after one session."""
-    rows = method.base_rows(base).expand(len(support), -1, -1)
-    rows = torch.cat([rows, rows.new_zeros(len(support), K, rows.shape[-1])], dim=1)
-    learning, labels = (C0, C0 + 1), LABELS[: len(support)]
-    head = Head(rows, rows, C0, learning, class_means(support, labels, learning))
-    return method.learn(base, head, Session(support, labels)).rows
+    """The state of all problems after one session."""
+    session = session_of(support, LABELS[: len(support)], (C0, C0 + 1))
+    return method.learn(sessions.start(method, base, len(support)), session)
 
 
 def correlation(covariance, shrink, rest):
@@ -51,7 +50,7 @@ def unit(x):
 def test_fecam_by_a_loop(calibrated):
     options = {"tukey": 1.0, "shrink": 2.0, "shrink_rest": 0.5} | ({"alpha": 0.3, "tau": 4.0} if calibrated else {})
     method = create_method("calibrated-fecam" if calibrated else "fecam", **options)
-    found = method.scores(BASE, learn(method), QUERIES)
+    found = method.scores(learn(method), QUERIES)
     assert BASE.means is not None
     assert BASE.covariance is not None
     shared, base_means = BASE.covariance.numpy(), [unit(mean) for mean in BASE.means.numpy()]
@@ -80,7 +79,7 @@ def test_tukeys_power_is_taken_of_positive_parts():
     )
     base = replace(BASE, covariance=torch.zeros(D, D, dtype=torch.float64))  # every draw is its class mean
     assert BASE.means is not None
-    np.testing.assert_allclose(method.base_rows(base)[:, :D], BASE.means.sqrt(), rtol=1e-12)
+    np.testing.assert_allclose(method.start(base).rows[:, :D], BASE.means.sqrt(), rtol=1e-12)
 
 
 def test_fewer_factors_keep_the_largest_part_of_the_covariance():
@@ -88,7 +87,7 @@ def test_fewer_factors_keep_the_largest_part_of_the_covariance():
     support = torch.zeros(1, 7, D, dtype=torch.float64)
     support[0, [0, 2, 3, 5], :2] = torch.tensor([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
     method = create_method("fecam:tukey=1,factors=1")
-    _, factors = method.unpack(learn(method, support=support))  # type: ignore[attr-defined]
+    _, factors = method.unpack(learn(method, support=support).rows)  # type: ignore[attr-defined]
     np.testing.assert_allclose(factors[0, C0, 0].abs(), [(18 / 3) ** 0.5, 0, 0, 0, 0], atol=1e-12)
     assert not factors[0, :C0].any()
 
@@ -97,17 +96,13 @@ def test_more_examples_give_the_statistics_of_all():
     """Two examples and then three have mean and, up to its divisors, covariance of all five."""
     method = create_method("fecam:tukey=1")
     first, second = SUPPORT[0, :2], SUPPORT[0, 2:5]
-    base_rows = method.base_rows(BASE)
-    rows = torch.cat([base_rows, base_rows.new_zeros(1, base_rows.shape[1])])
-    session = Session(first, torch.full((2,), C0))
-    rows = method.learn(BASE, Head(rows, rows, C0, (C0,), first.mean(0)[None]), session).rows
-    share = torch.tensor([3 / 5], dtype=torch.float64)
-    head = Head(rows, rows, C0, (C0,), first.mean(0)[None], new=False, share=share)
-    rows = method.learn(BASE, head, Session(second, torch.full((3,), C0))).rows
-    mean, factors = method.unpack(rows[C0])  # type: ignore[attr-defined]
+    state = method.learn(method.start(BASE), session_of(first, torch.full((2,), C0), (C0,)))
+    means, share = SUPPORT[0, :5].mean(0)[None], torch.tensor([3 / 5], dtype=torch.float64)
+    more = session_of(second, torch.full((3,), C0), (C0,), means=means, share=share)
+    mean, factors = method.unpack(method.learn(state, more).rows[C0])  # type: ignore[attr-defined]
     np.testing.assert_allclose(mean, SUPPORT[0, :5].mean(0), rtol=1e-12)
-    means = first.mean(0).numpy() - second.mean(0).numpy()
-    parts = 2 / 5 * np.cov(first.T.numpy()) + 3 / 5 * np.cov(second.T.numpy()) + 6 / 25 * np.outer(means, means)
+    apart = first.mean(0).numpy() - second.mean(0).numpy()
+    parts = 2 / 5 * np.cov(first.T.numpy()) + 3 / 5 * np.cov(second.T.numpy()) + 6 / 25 * np.outer(apart, apart)
     np.testing.assert_allclose(factors.mT @ factors, parts, rtol=1e-9, atol=1e-12)
 
 
@@ -115,9 +110,10 @@ def test_more_examples_give_the_statistics_of_all():
 def test_ranpac_is_ridge_regression_on_drawn_examples(width):
     """The same draws, one class after the other, and scikit-learn's regression on one-hot targets."""
     method = create_method(f"ranpac:width={width},factors=3,samples=40,ridge=0.2,beta=0.25,seed=7")
-    rows = learn(method)
+    state = learn(method)
+    rows = state.rows.clone()
     rows[1, 0] += 0.1  # a base class that has learned more in one of the problems
-    found = method.scores(BASE, rows, QUERIES)
+    found = method.scores(state.after(rows=rows), QUERIES)
     means, factors = method.unpack(rows)  # type: ignore[attr-defined]
     assert BASE.covariance is not None
     projection, root = noise((D, width), 7, QUERIES).numpy(), root_of(BASE.covariance).numpy()

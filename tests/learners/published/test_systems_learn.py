@@ -3,7 +3,7 @@
 import pytest
 from made_up_world import CHANCE, last_session
 
-from subspan.learners.published import list_systems
+from subspan.learners.registry import list_systems
 
 # system: (how it is run here, its ablation, what the system is better at)
 ABLATIONS = {

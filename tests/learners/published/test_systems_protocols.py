@@ -9,8 +9,7 @@ from quick_parts import with_part
 
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.single_session import SingleSession
-from subspan.learners.published import list_systems
-from subspan.learners.registry import create_method
+from subspan.learners.registry import create_method, list_systems
 
 QUICK = {"ranpac": "ranpac:width=60,samples=20"}
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from subspan.engine.contract import BaseSession, Head, Session, class_means
+from subspan.engine.contract import Base
+from subspan.engine.sessions import session_of
 from subspan.learners.parts.base_samples import base_samples
 from subspan.learners.published.alice import nearest_mean
 from subspan.learners.registry import create_method
 
-BASE = BaseSession(
+BASE = Base(
     rows=torch.tensor([[3.0, 4.0], [0.0, 2.0]], dtype=torch.float64),
     means=torch.tensor([[2.0, 0.0], [0.0, 4.0]], dtype=torch.float64),
 )
@@ -21,14 +22,11 @@ LABELS = torch.tensor([2, 2, 3])
 
 def learn(spec, base=BASE):
     method = create_method(spec)
-    rows = method.base_rows(base)
-    rows = torch.cat([rows, rows.new_zeros(2, rows.shape[1])])
-    head = Head(rows, rows, 2, (2, 3), class_means(SUPPORT, LABELS, (2, 3)))
-    return method.learn(base, head, Session(SUPPORT, LABELS)).rows
+    return method.learn(method.start(base), session_of(SUPPORT, LABELS, (2, 3)))
 
 
-def score(spec, rows, query):
-    return create_method(spec).scores(BASE, rows, torch.tensor([query], dtype=torch.float64))[0]
+def score(spec, state, query):
+    return create_method(spec).scores(state, torch.tensor([query], dtype=torch.float64))[0]
 
 
 # Prototypes before any scaling: base means (2, 0), (0, 4); support means (2, 2), (-5, 0). Base centre (1, 2).
@@ -58,7 +56,7 @@ NCM = {
 def test_nearest_class_mean_by_hand(spec):
     rows, query, expected = NCM[spec]
     found = learn(spec)
-    np.testing.assert_allclose(found, rows, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.rows, rows, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(score(spec, found, query) / 16, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -69,17 +67,17 @@ def test_learned_rows_have_no_euclidean_distance():
 
 def test_more_examples_of_a_class_move_its_mean():
     """Two examples with the mean (2, 2), then one at (8, 2): the mean of all three is (4, 2)."""
-    method, rows = create_method("ncm"), learn("ncm")
-    support, labels = torch.tensor([[8.0, 2.0]], dtype=torch.float64), torch.tensor([2])
+    support, means = (torch.tensor([[x, 2.0]], dtype=torch.float64) for x in (8.0, 4.0))
     share = torch.tensor([1 / 3], dtype=torch.float64)
-    head = Head(rows, rows, 2, (2,), torch.tensor([[4.0, 2.0]]), new=False, share=share)
-    after = method.learn(BASE, head, Session(support, labels)).rows
-    np.testing.assert_allclose(after, [[2, 0], [0, 4], [4, 2], [-5, 0]], rtol=1e-12)
+    more = session_of(support, torch.tensor([2]), (2,), means=means, share=share)
+    after = create_method("ncm").learn(learn("ncm"), more)
+    np.testing.assert_allclose(after.rows, [[2, 0], [0, 4], [4, 2], [-5, 0]], rtol=1e-12)
 
 
 def test_teen_by_hand():
     """Base prototypes are the two axes; the novel ones (1, 1) / sqrt 2 and (-1, 0)."""
-    found = learn("teen:tau=2,alpha=0.25")
+    after = learn("teen:tau=2,alpha=0.25")
+    found = after.rows
     np.testing.assert_allclose(found[:2], np.eye(2), rtol=1e-12)
     # as near to one axis as to the other: the shift has the same direction
     np.testing.assert_allclose(found[2], [0.5**0.5, 0.5**0.5], rtol=1e-12)
@@ -87,7 +85,7 @@ def test_teen_by_hand():
     shift = shares / np.linalg.norm(shares)
     expected = 0.75 * np.array([-1, 0]) + 0.25 * shift
     np.testing.assert_allclose(found[3], expected / np.linalg.norm(expected), rtol=1e-12)
-    np.testing.assert_allclose(score("teen", found, (0.0, 3.0)) / 16, found[:, 1], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(score("teen", after, (0.0, 3.0)) / 16, found[:, 1], rtol=1e-12, atol=1e-12)
 
 
 def test_teen_without_its_shift_is_the_decoupled_cosine():
@@ -108,8 +106,9 @@ def test_the_nearest_examples_by_a_loop():
 
 def test_alice_without_noise_is_the_decoupled_cosine():
     base = replace(BASE, covariance=torch.zeros(2, 2, dtype=torch.float64))
-    np.testing.assert_allclose(learn("alice", base)[:2], np.eye(2), atol=1e-12)
-    np.testing.assert_allclose(learn("alice", base)[2:], [[0.5**0.5, 0.5**0.5], [-1, 0]], rtol=1e-12)
+    rows = learn("alice", base).rows
+    np.testing.assert_allclose(rows[:2], np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(rows[2:], [[0.5**0.5, 0.5**0.5], [-1, 0]], rtol=1e-12)
 
 
 def test_draws_have_the_statistics_they_are_drawn_from():

@@ -7,12 +7,19 @@ import pytest
 from made_up_world import make_world
 from typer.testing import CliRunner
 
-from subspan.classifier import IncrementalClassifier
+from subspan import IncrementalClassifier
 from subspan.cli import app
 from subspan.cli import bench as bench_command
 from subspan.learners.parts.system import MARKS, System
-from subspan.learners.published import list_network_systems, list_systems
-from subspan.learners.registry import create_method, list_methods, method_class, method_options, spec_of
+from subspan.learners.registry import (
+    create_method,
+    list_methods,
+    list_network_systems,
+    list_systems,
+    method_class,
+    method_options,
+    spec_of,
+)
 
 
 def test_systems_and_methods_are_listed_apart():

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_up_images import BASE, WAYS, World, run
+from made_up_images import BASE, WAYS, World, after_one_session, run
 from torch.nn.functional import cross_entropy
 
 from subspan.backbones.heads import LinearHead
-from subspan.engine.contract import BaseSession, Head, Session, Update
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.results import MethodResult
 from subspan.learners.parts.cosine import unit
@@ -28,15 +27,6 @@ CHANCE = 100 / (BASE + 2 * WAYS)
 def result(world: World, system: Topic) -> MethodResult:
     maps = world.maps()
     return PROTOCOL.run(maps.items, system.on(maps, run()), memory=False)
-
-
-def after_one_session(system: Topic, maps: SplitMaps) -> Update:
-    """What a session of the first novel class leaves."""
-    support = torch.tensor(maps.items.novel_support[:5]).flatten(0, 1)[None]
-    labels = torch.full((1, support.shape[1]), BASE)
-    rows = torch.cat([system.prepared.rows, torch.zeros(1, system.prepared.rows.shape[1])])[None]
-    head = Head(rows, rows, BASE, (BASE,), torch.zeros(1, 1, 1))
-    return system.learn(BaseSession(torch.zeros(BASE, 1)), head, Session(support, labels))
 
 
 def as_small_as_real_ones(maps: SplitMaps) -> SplitMaps:
@@ -79,9 +69,7 @@ def test_its_anchors_keep_old_classes_where_weights_and_features_are_as_small_as
 def test_one_step_leaves_features_of_base_images_where_they_were(world: World) -> None:
     maps = as_small_as_real_ones(world.maps())
     system = dataclasses.replace(QUICK, epochs=1).on(maps, run())
-    found = after_one_session(system, maps)
-    assert found.state is not None
-    tail = tail_in(of_problem(found.state, 0))
+    tail = tail_in(of_problem(after_one_session(system, maps).arrays, 0))
     before, after = unit(maps.training_features), unit(maps.features(maps.training, tail))
     assert (before - after).norm(dim=1).mean() < 0.05
 
@@ -118,18 +106,14 @@ def test_a_session_adds_a_node_for_every_class_and_keeps_old_rows_and_nodes(worl
     maps = world.maps()
     system = dataclasses.replace(QUICK, epochs=2).on(maps, run())
     support = maps.items.novel_support[:5]
-    update = after_one_session(system, maps)
-    assert update.state is not None
-    before = system.prepared.state
-    assert update.state["centres"].shape[1] == 41
-    assert torch.equal(update.state["centres"][0, :40], before["centres"])
-    assert update.state["labels"][0, 40] == BASE
-    assert update.state["images"][0, 40] in torch.tensor(support).flatten()
-    assert torch.equal(update.rows[0, :BASE], system.prepared.rows)
-    assert update.rows[0, BASE].abs().max() > 0.001
-    moved = [
-        name for name in before if name.startswith("tail.") and not torch.equal(update.state[name][0], before[name])
-    ]
+    before, after = system.prepared.state, after_one_session(system, maps)
+    assert after["centres"].shape[1] == 41
+    assert torch.equal(after["centres"][0, :40], before["centres"])
+    assert after["labels"][0, 40] == BASE
+    assert after["images"][0, 40] in torch.tensor(support).flatten()
+    assert torch.equal(after.rows[0, :BASE], system.prepared.rows)
+    assert after.rows[0, BASE].abs().max() > 0.001
+    moved = [name for name in before if name.startswith("tail.") and not torch.equal(after[name][0], before[name])]
     assert moved
     assert all(name.startswith("tail.units.0.") for name in moved)
 

@@ -10,6 +10,7 @@ import numpy as np
 from subspan.images.errors import DataError
 from subspan.images.fields import as_array, as_labels, as_names
 from subspan.images.formats.arrays import Block, image_set_of_blocks, numbered_files
+from subspan.images.formats.registry import register_format
 from subspan.images.imageset import ImageSet
 from subspan.images.options import ReadOptions
 from subspan.images.safe_pickle import load_dictionary
@@ -19,6 +20,7 @@ PARTS = ("train", "test")
 CHANNELS = 3
 
 
+@register_format("cifar")
 def recognise(path: Path) -> bool:
     """Whether the folder holds the three files."""
     return all((path / name).is_file() for name in (*PARTS, "meta"))

@@ -9,12 +9,15 @@ from pathlib import Path
 
 from subspan.images.classfiles import ImageFile, by_folder, image_set_of, is_image
 from subspan.images.errors import DataError
+from subspan.images.formats.registry import register_format
 from subspan.images.imageset import ImageSet
 from subspan.images.options import ReadOptions
 
+ANY_CLASSES = True
 TAKES = "a folder of class folders (<class>/<file>.jpg, or <train|val|test>/<class>/<file>.jpg)"
 
 
+@register_format("folders")
 def recognise(path: Path) -> bool:
     """Whether any image lies below the folder."""
     return path.is_dir() and next(_walk(path), None) is not None

@@ -18,6 +18,7 @@ from typing import Any
 from subspan.images.errors import DataError
 from subspan.images.fields import as_dictionary, as_labels, as_names, text
 from subspan.images.formats.arrays import Block, as_pixels, image_set_of_blocks, numbered_files
+from subspan.images.formats.registry import register_format
 from subspan.images.imageset import ImageSet
 from subspan.images.options import PARTS, ReadOptions
 from subspan.images.safe_pickle import load_dictionary
@@ -30,6 +31,7 @@ NAME = re.compile(
 )
 
 
+@register_format("pickles")
 def recognise(path: Path) -> bool:
     """Whether the path is a pickle or a folder with all.pickle or with pickles named after data set and part."""
     return bool(_files(path))

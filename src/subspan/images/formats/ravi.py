@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from subspan.images.classfiles import ClassFile, ImageFile, image_set_of
 from subspan.images.errors import DataError
 from subspan.images.formats import folders, zips
+from subspan.images.formats.registry import register_format
 from subspan.images.imageset import ImageSet
 from subspan.images.options import PARTS, ReadOptions
 
@@ -18,6 +19,7 @@ COLUMNS = {"filename", "label"}
 ENCODING = "utf-8-sig"  # spreadsheets begin a CSV with a byte order mark
 
 
+@register_format("ravi")
 def recognise(path: Path) -> bool:
     """Whether the folder holds the CSVs, itself or in ``splits/`` or ``split/``, with the columns that are needed.
 

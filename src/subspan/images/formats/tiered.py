@@ -20,6 +20,7 @@ from subspan.images.decode import decode_all
 from subspan.images.errors import DataError
 from subspan.images.fields import as_labels, as_names, raw_bytes
 from subspan.images.formats.arrays import Block, as_pixels, image_set_of_blocks, numbered_files
+from subspan.images.formats.registry import register_format
 from subspan.images.imageset import ImageSet, UInt8Array
 from subspan.images.options import PARTS, ReadOptions
 from subspan.images.safe_pickle import load_dictionary, load_pickle
@@ -28,6 +29,7 @@ TAKES = "tieredImageNet: <train|val|test>_images_png.pkl or _images.npz, each wi
 FORMS = ("_images_png.pkl", "_images.npz")
 
 
+@register_format("tiered")
 def recognise(path: Path) -> bool:
     """Whether the folder holds images of any part."""
     return any(_images_file(path, part) for part in PARTS)

@@ -11,12 +11,15 @@ from pathlib import Path
 
 from subspan.images.classfiles import ImageFile, by_folder, image_set_of, is_image
 from subspan.images.errors import DataError
+from subspan.images.formats.registry import register_format
 from subspan.images.imageset import ImageSet
 from subspan.images.options import ReadOptions
 
+ANY_CLASSES = True
 TAKES = "zips of class folders (NAME.zip with <class>/<file>.jpg), one or several in a folder"
 
 
+@register_format("zips")
 def recognise(path: Path) -> bool:
     """Whether the path is a zip or a folder with zips."""
     return bool(_find_zips(path))

@@ -9,10 +9,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
+from subspan.engine.contract import Base
 
 
-def base_samples(base: BaseSession, count: int, seed: int) -> Tensor:
+def base_samples(base: Base, count: int, seed: int) -> Tensor:
     """Draws (C0, count, d) from N(mean of the class, pooled covariance)."""
     assert base.means is not None
     assert base.covariance is not None

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Head, Method, Session, Update, class_means
+from subspan.engine.contract import Base, Session, State
+from subspan.engine.statistics import class_means
+from subspan.learners.parts.rows import RowLearner, with_places
 from subspan.values import option
 
 
 @dataclass(frozen=True)
-class CosineMethod(Method):
+class CosineLearner(RowLearner):
     """Rows of unit length, computed without training; scores are cosines times a scale."""
 
     uses_memory = False
@@ -21,32 +23,32 @@ class CosineMethod(Method):
     scale: float = option(16.0, "factor on the cosines before the softmax of predict_proba")
 
     @abstractmethod
-    def row_of_mean(self, base: BaseSession, mean: Tensor) -> Tensor:
+    def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:
         """The row (..., d) of a class from the mean (..., d) of its features."""
 
-    def center(self, base: BaseSession) -> Tensor | float:
+    def center(self, base: Base) -> Tensor | float:
         """What is subtracted from a query (d,) before its cosine is taken."""
         return 0.0
 
-    def represent(self, base: BaseSession, features: Tensor) -> Tensor:
+    def represent(self, base: Base, features: Tensor) -> Tensor:
         """Features (..., d) as vectors of unit length, whose products with rows are the cosines."""
         return unit(features - self.center(base))
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        learning = list(head.learning)
-        learned = self.row_of_mean(base, head.means)
-        if not head.new and head.share is not None:
+    def learn(self, state: State, session: Session) -> State:
+        places = list(session.classes)
+        learned = self.row_of_mean(state.base, session.means)
+        rows = with_places(state.rows, session)
+        if session.share is not None:
             # A base row may be learned rather than a mean: turn it towards its new examples by their share.
-            is_base = torch.tensor(learning, device=learned.device) < head.base_count
-            new = self.row_of_mean(base, class_means(session.support, session.labels, head.learning))
-            turned = unit((1 - head.share[:, None]) * head.rows[..., learning, :] + head.share[:, None] * new)
+            is_base = torch.tensor(places, device=learned.device) < state.base_count
+            new = self.row_of_mean(state.base, class_means(session.support, session.labels, session.classes))
+            turned = unit((1 - session.share[:, None]) * rows[..., places, :] + session.share[:, None] * new)
             learned = torch.where(is_base[:, None], turned, learned)
-        rows = head.rows.clone()
-        rows[..., learning, :] = learned
-        return Update(rows, torch.zeros(rows.shape[:-2], dtype=torch.int64, device=rows.device))
+        rows[..., places, :] = learned
+        return state.after(rows=rows)
 
-    def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
-        return self.scale * self.represent(base, queries) @ rows.mT
+    def scores(self, state: State, queries: Tensor) -> Tensor:
+        return self.scale * self.represent(state.base, queries) @ state.rows.mT
 
 
 def drawn_towards(own: Tensor, known: Tensor, share: float, sharpness: float) -> Tensor:

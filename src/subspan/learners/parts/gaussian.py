@@ -6,8 +6,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Head, Session, Update
+from subspan.engine.contract import Base, Session, State
 from subspan.learners.parts.base_samples import base_samples
+from subspan.learners.parts.rows import with_places
 from subspan.learners.parts.system import System
 from subspan.values import check_options, option
 
@@ -29,10 +30,6 @@ class GaussianSystem(System):
         check_options(self, positive=("tukey",), at_least={0: ("factors",), 2: ("samples",)})
 
     @property
-    def one_weight_per_feature(self) -> bool:
-        return self.factors == 0
-
-    @property
     def needs(self) -> frozenset[str]:
         return frozenset({"means", "covariance"})
 
@@ -40,7 +37,7 @@ class GaussianSystem(System):
         """Tukey's ladder of powers, which makes skewed positive features more Gaussian."""
         return features if self.tukey == 1 else features.clamp(min=0) ** self.tukey
 
-    def base_statistics(self, base: BaseSession) -> tuple[Tensor, Tensor]:
+    def base_statistics(self, base: Base) -> tuple[Tensor, Tensor]:
         """Class means (C0, d) and pooled covariance (d, d) of the transformed base training features.
 
         Of features as they are, the file's own; of others, those of draws from the file's Gaussians.
@@ -51,25 +48,25 @@ class GaussianSystem(System):
             return base.means, base.covariance
         return _statistics(base.means, base.covariance, self.tukey, self.samples, self.seed)
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         means, _ = self.base_statistics(base)
         return torch.cat([means, means.new_zeros(len(means), self.factors * means.shape[1])], dim=1)
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        rows = head.rows.clone()
+    def learn(self, state: State, session: Session) -> State:
+        rows = with_places(state.rows, session)
         support = self.transform(session.support)
         width = support.shape[-1]
         problems = rows.view(-1, rows.shape[-2], 1 + self.factors, width)
         labels = session.labels.reshape(-1, session.labels.shape[-1])
         for own, examples, label in zip(problems, support.reshape(-1, *support.shape[-2:]), labels, strict=True):
-            for k, place in enumerate(head.learning):
+            for k, place in enumerate(session.classes):
                 row = row_of_examples(examples[label == place], self.factors)
-                if place >= head.base_count:
-                    row[0] = self.novel_mean(base, row[0])
-                own[place] = row if head.share is None else mixed_row(own[place], row, float(head.share[k]))
-        return Update(rows, torch.zeros(rows.shape[:-2], dtype=torch.int64, device=rows.device))
+                if place >= state.base_count:
+                    row[0] = self.novel_mean(state.base, row[0])
+                own[place] = row if session.share is None else mixed_row(own[place], row, float(session.share[k]))
+        return state.after(rows=rows)
 
-    def novel_mean(self, base: BaseSession, mean: Tensor) -> Tensor:
+    def novel_mean(self, base: Base, mean: Tensor) -> Tensor:
         """The mean (d,) that a novel class gets, from that of its transformed support."""
         return mean
 
@@ -114,7 +111,7 @@ def reduced(vectors: Tensor, count: int) -> Tensor:
 @lru_cache(maxsize=2)  # by the tensors themselves, which nobody changes
 def _statistics(means: Tensor, covariance: Tensor, tukey: float, samples: int, seed: int) -> tuple[Tensor, Tensor]:
     """Class means and pooled covariance of draws, negative ones set to 0, raised to a power."""
-    drawn = base_samples(BaseSession(means, means, covariance=covariance), samples, seed).clamp(min=0) ** tukey
+    drawn = base_samples(Base(means, means, covariance=covariance), samples, seed).clamp(min=0) ** tukey
     found = drawn.mean(1)
     deviations = (drawn - found[:, None]).flatten(0, 1)
     return found, deviations.mT @ deviations / (len(deviations) - len(found))

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from subspan.backbones.cut import Where
-from subspan.engine.contract import BaseSession, Head, State, Update
+from subspan.engine.contract import Base, Session, State
+from subspan.learners.parts.session_training import Parameters
 from subspan.learners.parts.system import System
 from subspan.learners.parts.training_run import Tell, Training, TrainingRun
 from subspan.train.maps import SplitMaps
@@ -27,8 +28,6 @@ TAIL = "tail."  # before the names of the tail's parameters in a state
 class NetworkSystem(System, Generic[Prepared]):
     """A system that trains a part of the network itself. Without images it has stored results only."""
 
-    kind = "network-system"
-    keeps_state = True
     protocol: ClassVar[Literal["multi-session", "single-session"]]
     where: ClassVar[Where]  # the network is cut before its last stage, or its last unit
     training: ClassVar[Training | None] = None  # of what it trains on the base classes, if anything
@@ -45,16 +44,12 @@ class NetworkSystem(System, Generic[Prepared]):
         return ready
 
     @property
-    def command(self) -> str:
-        return f"subspan train --system {self.name} --run RUN --data IMAGES --out FILE.json"
-
-    @property
     def prepared(self) -> Prepared:
         """What `prepare` made; one sentence where there are no images."""
         if self._prepared is None:
             raise ValueError(
                 f"system '{self.name}' moves the network, so features are not enough; with images its result is made "
-                f"and stored by: {self.command}"
+                f"and stored by: subspan train --system {self.name} --run RUN --data IMAGES --out FILE.json"
             )
         return self._prepared  # type: ignore[return-value]
 
@@ -68,40 +63,45 @@ class NetworkSystem(System, Generic[Prepared]):
         return ()
 
     @abstractmethod
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         """The rows (C0, d) of session 0; those of the base given are of positions."""
+
+    def start(self, base: Base) -> State:
+        return super().start(base).after(**self.state_of(self.prepared))
+
+    def state_of(self, prepared: Prepared) -> Parameters:
+        """What the first session begins with beside the rows: arrays of one problem."""
+        return {}
 
 
 def learn_apart(
-    head: Head, start: State, learn: Callable[[int, State], tuple[Tensor, State, Tensor]], steps: int, tell: Tell | None
-) -> Update:
+    state: State,
+    session: Session,
+    learn: Callable[[int, Parameters], tuple[Mapping[str, Tensor], Tensor]],
+    steps: int,
+    tell: Tell | None,
+) -> State:
     """Learn the problems of a session one after the other, all in as many steps.
 
-    ``learn`` takes the number of a problem and its state, for the first session ``start``, to rows (C, d), state and
-    last loss () after the session.
+    ``learn`` takes the number of a problem and its arrays to its arrays and the last loss () after the session.
     """
-    count, stage = len(head.rows), f"session of classes {head.learning[0]} to {head.learning[-1]}"
+    count, stage = len(state.rows), f"session of classes {session.classes[0]} to {session.classes[-1]}"
     learned = []
     for problem in range(count):
-        learned.append(learn(problem, start if head.state is None else of_problem(head.state, problem)))
+        learned.append(learn(problem, of_problem(state.arrays, problem)))
         if tell is not None:
-            tell(stage, problem + 1, count, float(learned[-1][2]))
-    rows, states, losses = zip(*learned, strict=True)
-    taken = torch.full((count,), steps, device=head.rows.device)
-    return Update(torch.stack(rows), taken, torch.stack(losses), stacked(states))
+            tell(stage, problem + 1, count, float(learned[-1][1]))
+    arrays, losses = zip(*learned, strict=True)
+    together = {name: torch.stack([own[name] for own in arrays]) for name in arrays[0]}
+    return state.after(**together, steps=steps, loss=torch.stack(losses))
 
 
-def stacked(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """States of single problems as one, with the problems in front."""
-    return {name: torch.stack([state[name] for state in states]) for name in states[0]}
+def of_problem(arrays: Parameters, problem: int) -> dict[str, Tensor]:
+    """The arrays of one problem."""
+    return {name: tensor[problem] for name, tensor in arrays.items()}
 
 
-def of_problem(state: State, problem: int) -> dict[str, Tensor]:
-    """The state of one problem."""
-    return {name: tensor[problem] for name, tensor in state.items()}
-
-
-def tail_in(state: State) -> dict[str, Tensor]:
+def tail_in(state: Parameters) -> dict[str, Tensor]:
     """The tail's parameters in the state of one problem."""
     return {name.removeprefix(TAIL): tensor for name, tensor in state.items() if name.startswith(TAIL)}
 

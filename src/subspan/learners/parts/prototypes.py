@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from subspan.engine.contract import Head, class_means
+from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
 
 
@@ -20,13 +20,3 @@ def prototypes(features: Tensor, labels: Tensor, rows: tuple[int, ...], *, befor
     """
     means = class_means(unit(features) if before else features, labels, rows)
     return unit(means) if after else means
-
-
-def with_learned(head: Head, learned: Tensor) -> Tensor:
-    """All rows (*batch, C, d), those of the session replaced; a known class keeps its earlier examples' share."""
-    rows = head.rows.clone()
-    places = list(head.learning)
-    if head.share is not None:
-        learned = rows[..., places, :] + head.share[:, None] * (learned - rows[..., places, :])
-    rows[..., places, :] = learned
-    return rows

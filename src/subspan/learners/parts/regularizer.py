@@ -12,15 +12,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Head, Memory, Method, Session, Update
+from subspan.engine.contract import Base, Memory, Session, State
 from subspan.engine.objective import Problem, RowGroup, Solution, concatenate, mean_weights
 from subspan.engine.optimum import optimum
 from subspan.engine.sgd import SgdOptions, sgd
+from subspan.learners.parts.rows import RowLearner, with_places
 from subspan.values import check_options, option
 
 
 @dataclass(frozen=True)
-class Regularizer(Method):
+class Regularizer(RowLearner):
     """A linear layer fine-tuned on the support under R_old and a penalty on new rows (Eq. 3).
 
     All features share a large mean, by which no base row is far ahead. A new row, learned from the support alone, takes
@@ -28,6 +29,8 @@ class Regularizer(Method):
     the 1 that stands for a bias included. Rows score as ever.
     """
 
+    depends_on_scale = True
+    renamed_options = {"start": "new_rows"}  # noqa: RUF012 (a class attribute)
     gamma: float = option(0.0, "strength of the pull on new rows (R_new)")
     beta_base: float = option(0.2, "strength that holds base rows (R_old)")
     beta_novel: float = option(0.1, "strength that holds the rows of earlier sessions (R_old)")
@@ -38,7 +41,7 @@ class Regularizer(Method):
     solver: Literal["sgd", "optimum"] = option(
         "sgd", "the paper's iterates, or the exact minimum of the same objective"
     )
-    start: Literal["uniform", "zeros"] = option("uniform", "where new rows start")
+    new_rows: Literal["uniform", "zeros"] = option("uniform", "where new rows start")
     without_mean: bool = option(
         False, "learn from features without their part along the mean of the base training features"
     )
@@ -56,14 +59,14 @@ class Regularizer(Method):
         return frozenset({"means"} if self.without_mean else ())
 
     @abstractmethod
-    def novel_group(self, base: BaseSession, start: Tensor, embeddings: Tensor | None) -> RowGroup:
+    def novel_group(self, base: Base, start: Tensor, embeddings: Tensor | None) -> RowGroup:
         """The rows (*batch, K, d) of the session with their penalty R_new."""
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        problem, order = self.problem(base, head, session)
-        return _in_class_order(self._solve(problem), order)
+    def learn(self, state: State, session: Session) -> State:
+        problem, order = self.problem(state, session)
+        return self._after(state, session, self._solve(problem), order)
 
-    def learn_together(self, sessions: Sequence[tuple[BaseSession, Head, Session]]) -> list[Update]:
+    def learn_together(self, sessions: Sequence[tuple[State, Session]]) -> list[State]:
         """Batched sessions of one shape are solved as one batch."""
         problems, orders = zip(*(self.problem(*session) for session in sessions), strict=True)
         if len({p.features.shape[1:] for p in problems}) > 1:
@@ -71,7 +74,17 @@ class Regularizer(Method):
         whole = self._solve(concatenate(problems))
         counts = [p.features.shape[0] for p in problems]
         pieces = zip(*(t.split(counts) for t in (whole.rows, whole.steps, whole.loss)), strict=True)
-        return [_in_class_order(Solution(*piece), order) for piece, order in zip(pieces, orders, strict=True)]
+        solutions = [Solution(*piece) for piece in pieces]
+        return [self._after(*s, found, order) for s, found, order in zip(sessions, solutions, orders, strict=True)]
+
+    def _after(self, state: State, session: Session, solution: Solution, order: Tensor) -> State:
+        """The state that a solution leaves; R_old holds a novel row where the last session that was about it ended."""
+        rows = torch.empty_like(solution.rows)
+        rows[..., order, :] = solution.rows
+        references = with_places(state["references"], session)
+        novel = [c for c in session.classes if c >= state.base_count]
+        references[..., novel, :] = rows[..., novel, :]
+        return state.after(rows=rows, references=references, steps=solution.steps, loss=solution.loss)
 
     def _solve(self, problem: Problem) -> Solution:
         if self.solver == "optimum":
@@ -79,27 +92,28 @@ class Regularizer(Method):
         options = SgdOptions(self.learning_rate, self.momentum, self.max_steps, self.tolerance, self.patience)
         return sgd(problem, options)
 
-    def problem(self, base: BaseSession, head: Head, session: Session) -> tuple[Problem, Tensor]:
+    def problem(self, state: State, session: Session) -> tuple[Problem, Tensor]:
         """The session as a problem, and the class (C,) of each of its rows."""
+        base, rows = state.base, with_places(state.rows, session)
         # A known base class that gets more examples stays among the base rows: R_old holds it, its labels move it.
-        learning = [c for c in head.learning if head.new or c >= head.base_count]
+        learning = [c for c in session.classes if session.new or c >= state.base_count]
         chosen_rows = set(learning)
-        old = [c for c in range(head.rows.shape[-2]) if c not in chosen_rows]
-        base_old = [c for c in old if c < head.base_count]
-        novel_old = [c for c in old if c >= head.base_count]
+        old = [c for c in range(rows.shape[-2]) if c not in chosen_rows]
+        base_old = [c for c in old if c < state.base_count]
+        novel_old = [c for c in old if c >= state.base_count]
         groups = []
         for classes, beta in ((base_old, self.beta_base), (novel_old, self.beta_novel)):
             if classes:
-                start = _rows(head.rows, classes)
-                same = head.references is head.rows
-                reference = start if same else _rows(head.references, classes)
+                start = _rows(rows, classes)
+                same = state["references"] is state.rows
+                reference = start if same else _rows(state["references"], classes)
                 groups.append(RowGroup(start, reference, self.old_penalty, beta))
         if learning:
-            start = self._start(head, session, learning)
-            chosen = [head.learning.index(c) for c in learning]
+            start = self._start(rows, session, learning)
+            chosen = [session.classes.index(c) for c in learning]
             embeddings = None if session.embeddings is None else session.embeddings[..., chosen, :]
             groups.append(self.novel_group(base, start, embeddings))
-        order = torch.tensor(base_old + novel_old + learning, device=head.rows.device)
+        order = torch.tensor(base_old + novel_old + learning, device=rows.device)
         place = torch.empty_like(order)
         place[order] = torch.arange(len(order), device=order.device)
 
@@ -114,9 +128,9 @@ class Regularizer(Method):
         weights = mean_weights(counts[0], counts[1], features).expand(features.shape[:-1])
         return Problem(features, labels, weights, groups, self.weight_decay), order
 
-    def _start(self, head: Head, session: Session, learning: list[int]) -> Tensor:
-        start = _rows(head.rows, learning)
-        if not head.new or self.start == "zeros":
+    def _start(self, rows: Tensor, session: Session, learning: list[int]) -> Tensor:
+        start = _rows(rows, learning)
+        if not session.new or self.new_rows == "zeros":
             return start
         noise = _starts(session.seeds, start.shape[-2:], start.dtype, start.device)
         return noise if start.ndim == 3 else noise[0]
@@ -130,7 +144,7 @@ class LanguageRegularizer(Regularizer):
     def needs(self) -> frozenset[str]:
         return super().needs | {"embeddings"}
 
-    def novel_group(self, base: BaseSession, start: Tensor, embeddings: Tensor | None) -> RowGroup:
+    def novel_group(self, base: Base, start: Tensor, embeddings: Tensor | None) -> RowGroup:
         return RowGroup(start, self.targets(base, start, embeddings), "squared", self.gamma)
 
 
@@ -142,12 +156,6 @@ def without_direction(features: Tensor, direction: Tensor) -> Tensor:
     """
     squared = (direction @ direction).clamp_min(torch.finfo(direction.dtype).tiny)
     return features - (features @ direction / squared)[..., None] * direction
-
-
-def _in_class_order(solution: Solution, order: Tensor) -> Update:
-    rows = torch.empty_like(solution.rows)
-    rows[..., order, :] = solution.rows
-    return Update(rows, solution.steps, solution.loss)
 
 
 @lru_cache(maxsize=1)  # all cells of a table begin their episodes alike

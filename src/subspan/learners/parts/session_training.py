@@ -5,41 +5,42 @@ depend on the others beside it.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, State
+from subspan.engine.contract import Base, Learner, Session, State
 from subspan.learners.parts.system import TrainedSystem
 
-Loss = Callable[[State, int], Tensor]  # of parameters and the number of the step: (*batch,)
+Parameters = Mapping[str, Tensor]
+Loss = Callable[[Parameters, int], Tensor]  # of parameters and the number of the step: (*batch,)
 
 
 @dataclass(frozen=True)
 class SessionTrainedSystem(TrainedSystem):
     """A system whose sessions train its part further, or something beside it: that is its state."""
 
-    keeps_state = True
+    only_batches = True
+    learns_more = False
     batch_on_cpu = 16  # of networks; gradients of more are too large for malloc to keep, and every step asks for them
     of_the_part: ClassVar[tuple[str, ...]]  # options that the part depends on; all others are of the sessions
 
     def part_options(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.of_the_part}
 
-    def parameters(self, base: BaseSession, rows: Tensor, state: State | None) -> dict[str, Tensor]:
-        """The part's tensors (*batch, ...) for rows (*batch, C, w): as the last session, or else training, left them.
+    def forget(self, state: State, base: Base, places: Sequence[int]) -> State:
+        return Learner.forget(self, state, base, places)  # what it trained is of all its classes
+
+    def parameters(self, state: State) -> dict[str, Tensor]:
+        """The part's tensors (*batch, ...): as the last session, or else training, left them.
 
         A session that trains only some of them has only these in its state.
         """
-        trained = self.part(base).to(rows)
-        kept = {} if state is None else {name: tensor for name, tensor in state.items() if name in trained}
-        return {name: tensor.expand(*rows.shape[:-2], *tensor.shape) for name, tensor in trained.items()} | kept
-
-    def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
-        return self.scores_in(base, rows, queries, None)
+        trained, batch = self.part(state.base).to(state.rows), state.rows.shape[:-2]
+        return {name: state.arrays.get(name, tensor.expand(*batch, *tensor.shape)) for name, tensor in trained.items()}
 
 
 def linear(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -100,7 +101,7 @@ def cosine_rates(rate: float, steps: int, *, warm_up: int = 0, last: float = 0.0
 
 
 def descend(
-    parameters: State,
+    parameters: Parameters,
     loss: Loss,
     rates: Sequence[float],
     *,
@@ -171,3 +172,10 @@ def decayed(rates: Sequence[float], *, momentum: float = 0.9, decay: float = 0.0
         velocity = momentum * velocity + decay * weight
         weight -= rate * velocity
     return weight
+
+
+def with_memories(session: Session) -> tuple[Tensor, Tensor]:
+    """Features (*batch, n, d) and labels (*batch, n) of a session's support and of all its stored examples."""
+    parts = [(session.support, session.labels), *((memory.features, memory.labels) for memory in session.memories)]
+    features, labels = zip(*parts, strict=True)
+    return torch.cat(features, dim=-2), torch.cat(labels, dim=-1)

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Method
+from subspan.engine.contract import Base
+from subspan.learners.parts.rows import RowLearner
 from subspan.learners.parts.trained_part import TrainedPart, TrainedPartError, find_part
 from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.parts.training_run import Training, TrainingRun
@@ -26,8 +27,8 @@ class DrawnFeaturesWarning(UserWarning):
     """A trained part has never seen real features; tables say so."""
 
 
-class System(Method):
-    """A published system. It keeps to the interface of methods."""
+class System(RowLearner):
+    """A published system."""
 
     kind = "system"
     reference: ClassVar[str]
@@ -54,7 +55,7 @@ class TrainedSystem(System):
     def train_part(self, features: TrainingFeatures, run: TrainingRun) -> dict[str, Tensor]:
         """Train on the base classes: the tensors that a session needs. Features are on the run's device."""
 
-    def part(self, base: BaseSession) -> TrainedPart:
+    def part(self, base: Base) -> TrainedPart:
         """The trained part for these base rows; one sentence where there is none."""
         if not self.trained:
             raise TrainedPartError(

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
+from subspan.engine.contract import Base
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts.base_samples import base_samples
 from subspan.learners.parts.cosine import unit
@@ -27,7 +27,7 @@ class TrainingFeatures:
 
     features: Tensor  # (C0, n, d); a class with fewer than n examples is filled up with zeros
     counts: Tensor  # (C0,): examples of each class
-    base: BaseSession  # rows (C0, d) without bias, means, covariance, embeddings
+    base: Base  # rows (C0, d) without bias, means, covariance, embeddings
     source: Source
     bias: Tensor | None = None  # (C0,)
     turned: Tensor | None = None  # (C0, n, 3, d): the same images turned by 90, 180 and 270 degrees
@@ -106,7 +106,7 @@ class TrainingFeatures:
         )
 
 
-def _base_session(features: FeatureSet, embeddings: NDArray | None) -> BaseSession:
+def _base_session(features: FeatureSet, embeddings: NDArray | None) -> Base:
     features = features.for_linear_scores()
 
     def tensor(array: NDArray | None) -> Tensor | None:
@@ -114,7 +114,7 @@ def _base_session(features: FeatureSet, embeddings: NDArray | None) -> BaseSessi
 
     known = None if embeddings is None else tensor(embeddings[: features.base_count])
     rows = torch.tensor(features.base_weight, dtype=torch.float32)
-    return BaseSession(rows, tensor(features.base_mean), known, covariance=tensor(features.base_covariance))
+    return Base(rows, tensor(features.base_mean), known, covariance=tensor(features.base_covariance))
 
 
 def _bias(features: FeatureSet) -> Tensor | None:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
+from subspan.engine.contract import Base
 from subspan.learners.parts.base_samples import base_samples
-from subspan.learners.parts.cosine import CosineMethod, unit
+from subspan.learners.parts.cosine import CosineLearner, unit
 from subspan.learners.parts.system import System
 from subspan.learners.registry import register
 from subspan.values import option
@@ -14,7 +14,7 @@ from subspan.values import option
 
 @register
 @dataclass(frozen=True)
-class Alice(System, CosineMethod):
+class Alice(System, CosineLearner):
     """Cosine to class means, base means from a few typical examples each: ALICE's "balanced testing".
 
     Reference: Peng, Zhao, Wang, Li, Lovell, Few-Shot Class-Incremental Learning from an Open-Set Perspective, ECCV
@@ -45,11 +45,11 @@ class Alice(System, CosineMethod):
     def needs(self) -> frozenset[str]:
         return frozenset({"means", "covariance"})
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         assert base.means is not None
         return unit(nearest_mean(base_samples(base, self.samples, self.seed), base.means, self.images))
 
-    def row_of_mean(self, base: BaseSession, mean: Tensor) -> Tensor:
+    def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:
         return unit(mean)
 
 

@@ -7,13 +7,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Head, Session, Update, class_means
+from subspan.engine.contract import Base, Session, State
 from subspan.engine.objective import append_one
+from subspan.engine.statistics import class_means
 from subspan.learners.parts.attention import attend
 from subspan.learners.parts.attracted_rows import attracted_rows
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.meta_training import EpisodeShape, FakeEpisodes, dropped, meta_train
-from subspan.learners.parts.prototypes import with_learned
+from subspan.learners.parts.rows import with_learned, with_places
 from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.parts.training_run import Training, TrainingRun
@@ -120,26 +121,28 @@ class Attractor(TrainedSystem):
         values = hidden @ part["outcome_map"].mT + part["outcome_bias"]
         return common + attend(unit(means), unit(base_rows), values, part["sharpness"], seen)
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         self.part(base)
         return base.rows
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        trained = self.part(base)
-        exact = base.rows.double()
+    def learn(self, state: State, session: Session) -> State:
+        trained = self.part(state.base)
+        exact = state.base.rows.double()
         part, system = trained.to(exact), self.as_trained(trained)
-        single = head.rows.ndim == 2
+        single = state.rows.ndim == 2
+        rows = with_places(state.rows, session)
         rows, support, labels = (
-            tensor[None] if single else tensor for tensor in (head.rows, session.support, session.labels)
+            tensor[None] if single else tensor for tensor in (rows, session.support, session.labels)
         )
-        learning = set(head.learning)
+        learning = set(session.classes)
         old = [c for c in range(rows.shape[-2]) if c not in learning]
         place = torch.empty(rows.shape[-2], dtype=torch.int64, device=rows.device)
-        place[list(head.learning)] = torch.arange(len(learning), device=rows.device)
-        means = class_means(support.double(), labels, head.learning)[..., : trained.width]
+        place[list(session.classes)] = torch.arange(len(learning), device=rows.device)
+        means = class_means(support.double(), labels, session.classes)[..., : trained.width]
         targets = system.attractors(part, exact[:, : trained.width], means, rows.shape[-1])
         learned, steps = attracted_rows(
             support.double(), place[labels], rows[:, old].double(), targets, part["log_strength"].exp()
         )
         learned = learned.to(rows)
-        return Update(with_learned(head, learned[0] if single else learned), steps[0] if single else steps)
+        learned, steps = (learned[0], steps[0]) if single else (learned, steps)
+        return state.after(rows=with_learned(state, session, learned), steps=steps)

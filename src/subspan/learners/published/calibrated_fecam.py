@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
+from subspan.engine.contract import Base
 from subspan.learners.parts.cosine import drawn_towards, unit
 from subspan.learners.published.fecam import Fecam
 from subspan.learners.registry import register
@@ -45,5 +45,5 @@ class CalibratedFecam(Fecam):
         together = shared + factors.mT @ factors
         return together if is_base else self.beta * together
 
-    def novel_mean(self, base: BaseSession, mean: Tensor) -> Tensor:
+    def novel_mean(self, base: Base, mean: Tensor) -> Tensor:
         return drawn_towards(unit(mean), unit(self.base_statistics(base)[0]), self.alpha, self.tau)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Head, Session, Update
+from subspan.engine.contract import Base, Session, State
 from subspan.learners.parts.heads import cosine_scores
 from subspan.learners.parts.meta_training import check_examples, draw_classes, draw_items, dropped
-from subspan.learners.parts.prototypes import prototypes, with_learned
+from subspan.learners.parts.prototypes import prototypes
+from subspan.learners.parts.rows import with_learned
 from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.parts.training_run import Training, TrainingRun
@@ -108,20 +109,19 @@ class Cec(TrainedSystem):
         quarters = torch.randint(3, (*classes.shape, 1), generator=generator).expand_as(items)
         return torch.cat([plain, turned[*place, quarters.to(turned.device)]], dim=1)
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         self.part(base)
         assert base.means is not None
         return base.means
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        learned = prototypes(session.support, session.labels, head.learning, before=False, after=False)
-        rows = with_learned(head, learned)
-        return Update(rows, torch.zeros(rows.shape[:-2], dtype=torch.int64, device=rows.device))
+    def learn(self, state: State, session: Session) -> State:
+        learned = prototypes(session.support, session.labels, session.classes, before=False, after=False)
+        return state.after(rows=with_learned(state, session, learned))
 
-    def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
-        trained = self.part(base)
-        part, scale = trained.to(base.rows), self.as_trained(trained).scale
-        return scale * adapted_cosines(part, rows, queries.expand(*rows.shape[:-2], -1, -1))
+    def scores(self, state: State, queries: Tensor) -> Tensor:
+        trained = self.part(state.base)
+        part, scale = trained.to(state.base.rows), self.as_trained(trained).scale
+        return scale * adapted_cosines(part, state.rows, queries.expand(*state.rows.shape[:-2], -1, -1))
 
 
 def merged(part: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, leaky_relu
 
-from subspan.engine.contract import BaseSession, Head, Session, State, Update
+from subspan.engine.contract import Base, Session, State
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import cosine_scores, simplex
 from subspan.learners.parts.session_training import (
+    Parameters,
     SessionTrainedSystem,
     Span,
     cosine_rates,
@@ -95,28 +96,28 @@ class EtfNeck(SessionTrainedSystem):
         hidden = self.hidden or 2 * features.width
         start = initial_neck(features.width, hidden, self.width, run.generator("neck"))
 
-        def loss(parameters: State, generator: torch.Generator) -> Tensor:
+        def loss(parameters: Parameters, generator: torch.Generator) -> Tensor:
             chosen = torch.randint(len(examples), (run.settings.batch,), generator=generator).to(examples.device)
             return dot_regression(neck(parameters, examples[chosen]), targets[chosen]).mean()
 
         return run.minimise({name: tensor.to(examples) for name, tensor in start.items()}, loss)
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         system = self.as_trained(self.part(base))
         return system.corners_of(len(base.rows), base.rows)
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
+    def learn(self, state: State, session: Session) -> State:
+        base, known = state.base, session.classes[0]
         assert base.means is not None
-        classes = head.rows.shape[-2]
-        corners = self.as_trained(self.part(base)).corners_of(classes, head.rows)
-        problems, support = len(head.rows), session.support
-        kept = support.new_zeros(problems, 0, support.shape[-1]) if head.state is None else head.state["means"]
-        before = 0 if head.state is None else int(head.state["sessions"][0])
+        corners = self.as_trained(self.part(base)).corners_of(known + len(session.classes), state.rows)
+        problems, support = len(state.rows), session.support
+        kept = state.arrays.get("means", support.new_zeros(problems, 0, support.shape[-1]))
+        before = int(state["sessions"][0]) if "sessions" in state.arrays else 0
         features = torch.cat([base.means.expand(problems, -1, -1), kept, support], dim=1)
-        labels = torch.cat([torch.arange(head.learning[0]).expand(problems, -1).to(session.labels), session.labels], 1)
+        labels = torch.cat([torch.arange(known).expand(problems, -1).to(session.labels), session.labels], 1)
         weights = features.new_ones(features.shape[1])
-        weights[head.base_count : head.learning[0]] = before + 1
-        weights[head.learning[0] :] = self.shots * len(head.learning) / support.shape[1]
+        weights[state.base_count : known] = before + 1
+        weights[known:] = self.shots * len(session.classes) / support.shape[1]
 
         steps = self.steps + before * self.more_steps
         batches = without_repeats(drawn_batches(weights, self.batch, steps, session.seeds), features)
@@ -124,27 +125,27 @@ class EtfNeck(SessionTrainedSystem):
         span = Span.of(features)
         coordinates = span.coordinates(features)
 
-        def loss(parameters: State, step: int) -> Tensor:
+        def loss(parameters: Parameters, step: int) -> Tensor:
             positions, shares = batches[step]
             chosen = problem, positions
             return (shares * dot_regression(neck(parameters, coordinates[chosen]), corners[labels[chosen]])).sum(-1)
 
         rates = cosine_rates(self.rate, steps, warm_up=5, last=0.01)
-        start = self.parameters(base, head.rows, head.state)
+        start = self.parameters(state)
         inside = {name: span.inside(start[name]) for name in ENTRANCES}
         learned = descend({**start, **inside}, loss, rates, rule="sgd", decay=DECAY)
         outside = decayed(rates, decay=DECAY)
-        state = {
-            **learned,
-            **{name: span.with_inside(start[name], learned[name], outside) for name in ENTRANCES},
-            "means": torch.cat([kept, head.means], dim=1),
-            "sessions": torch.full((problems,), before + 1.0, device=labels.device),
-        }
-        rows = corners.expand(problems, -1, -1)
-        return Update(rows, torch.full((problems,), steps, device=labels.device), state=state)
+        whole = {name: span.with_inside(start[name], learned[name], outside) for name in ENTRANCES}
+        return state.after(
+            **{**learned, **whole},
+            rows=corners.expand(problems, -1, -1),
+            means=torch.cat([kept, session.means], dim=1),
+            sessions=torch.full((problems,), before + 1.0, device=labels.device),
+            steps=steps,
+        )
 
-    def scores_in(self, base: BaseSession, rows: Tensor, queries: Tensor, state: State | None) -> Tensor:
-        return cosine_scores(rows, neck(self.parameters(base, rows, state), queries))
+    def scores(self, state: State, queries: Tensor) -> Tensor:
+        return cosine_scores(state.rows, neck(self.parameters(state), queries))
 
     def corners_of(self, count: int, like: Tensor) -> Tensor:
         """The corners (count, width) of the first classes."""
@@ -155,7 +156,7 @@ class EtfNeck(SessionTrainedSystem):
         return _simplex(self.classes, self.width, self.corners)[:count].to(like)
 
 
-def neck(parameters: State, features: Tensor) -> Tensor:
+def neck(parameters: Parameters, features: Tensor) -> Tensor:
     """Output (*batch, n, w) of features (*batch, n, d)."""
     hidden = features
     for layer in ("first", "second"):

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
+from subspan.engine.contract import State
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.gaussian import GaussianSystem
 from subspan.learners.parts.heads import euclidean_scores
@@ -53,8 +53,8 @@ class Fecam(GaussianSystem):
         own = factors.mT @ factors
         return shared + own if is_base else own
 
-    def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
-        count, (_, shared) = len(base.rows), self.base_statistics(base)
+    def scores(self, state: State, queries: Tensor) -> Tensor:
+        rows, count, (_, shared) = state.rows, state.base_count, self.base_statistics(state.base)
         means, factors = self.unpack(rows)
         seen = unit(self.transform(queries)).expand(*rows.shape[:-2], -1, -1)
         scores = rows.new_empty(*seen.shape[:-1], rows.shape[-2])

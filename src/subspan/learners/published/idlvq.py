@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from subspan.engine.contract import BaseSession, Head, Session, State, Update
+from subspan.engine.contract import Base, Session, State
 from subspan.learners.parts.heads import euclidean_scores
-from subspan.learners.parts.session_training import SessionTrainedSystem, descend
+from subspan.learners.parts.rows import with_places
+from subspan.learners.parts.session_training import Parameters, SessionTrainedSystem, descend, with_memories
 from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.parts.training_run import Training, TrainingRun
 from subspan.learners.registry import register
@@ -67,7 +68,7 @@ class FrozenIdlvq(SessionTrainedSystem):
         # gamma starts at that of a round Gaussian with this spread: 1 / (2 variance), in these units
         start = {"references": means / spread.sqrt(), "log_gamma": torch.log(torch.tensor(features.width / 2))}
 
-        def loss(parameters: State, generator: torch.Generator) -> Tensor:
+        def loss(parameters: Parameters, generator: torch.Generator) -> Tensor:
             chosen = torch.randint(len(examples), (run.settings.batch,), generator=generator).to(examples.device)
             scaled = examples[chosen] / spread.sqrt()
             return quantisation_loss(parameters, scaled[None], labels[chosen][None], self.base_intra)[0]
@@ -75,35 +76,33 @@ class FrozenIdlvq(SessionTrainedSystem):
         found = run.minimise({name: tensor.to(examples) for name, tensor in start.items()}, loss)
         return {"references": found["references"] * spread.sqrt(), "log_gamma": found["log_gamma"], "spread": spread}
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         return self.part(base).to(base.rows)["references"]
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        rows = head.rows.clone()
-        rows[:, list(head.learning)] = head.means
-        parameters = self.parameters(base, rows, head.state)
-        unit_length = parameters["spread"][:, None, None].sqrt()
-        memories = [memory for memory in (session.base_memory, session.novel_memory) if memory is not None]
-        features = torch.cat([session.support, *(memory.features for memory in memories)], dim=1) / unit_length
-        labels = torch.cat([session.labels, *(memory.labels for memory in memories)], dim=1)
+    def learn(self, state: State, session: Session) -> State:
+        rows = with_places(state.rows, session)
+        rows[..., list(session.classes), :] = session.means
+        parameters = self.parameters(state)
+        unit_length = parameters["spread"][..., None, None].sqrt()
+        features, labels = with_memories(session)
+        features = features / unit_length
 
-        first = head.learning[0] if self.old == "held" else 0
-        held = rows[:, :first] / unit_length
+        first = session.classes[0] if self.old == "held" else 0
+        held = rows[..., :first, :] / unit_length
 
-        def loss(moving: State, step: int) -> Tensor:
-            references = torch.cat([held, moving["references"]], dim=1)
+        def loss(moving: Parameters, step: int) -> Tensor:
+            references = torch.cat([held, moving["references"]], dim=-2)
             return quantisation_loss({**moving, "references": references}, features, labels, self.intra)
 
-        start = {"references": rows[:, first:] / unit_length, "log_gamma": parameters["log_gamma"]}
+        start = {"references": rows[..., first:, :] / unit_length, "log_gamma": parameters["log_gamma"]}
         learned = descend(start, loss, [self.rate] * self.steps, rule="adam")
-        rows[:, first:] = learned["references"] * unit_length
-        steps = torch.full((len(rows),), self.steps, device=rows.device)
-        return Update(rows, steps, state={"log_gamma": learned["log_gamma"]})
+        rows[..., first:, :] = learned["references"] * unit_length
+        return state.after(rows=rows, log_gamma=learned["log_gamma"], steps=self.steps)
 
-    def scores_in(self, base: BaseSession, rows: Tensor, queries: Tensor, state: State | None) -> Tensor:
-        parameters = self.parameters(base, rows, state)
+    def scores(self, state: State, queries: Tensor) -> Tensor:
+        parameters = self.parameters(state)
         gamma = parameters["log_gamma"].exp() / parameters["spread"]
-        return gamma[..., None, None] * euclidean_scores(rows, queries)
+        return gamma[..., None, None] * euclidean_scores(state.rows, queries)
 
 
 def spread_within(features: Tensor, means: Tensor, labels: Tensor) -> Tensor:
@@ -117,7 +116,7 @@ def spread_within(features: Tensor, means: Tensor, labels: Tensor) -> Tensor:
     return spread
 
 
-def quantisation_loss(parameters: State, features: Tensor, labels: Tensor, intra: float) -> Tensor:
+def quantisation_loss(parameters: Parameters, features: Tensor, labels: Tensor, intra: float) -> Tensor:
     """Loss (E,) of features (E, n, d) with labels (E, n): -log p of the own class, and the distance to its reference.
 
     ``parameters`` are references (*E, C, d) and log_gamma (*E).

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Head, Session, State, Update, class_means
+from subspan.engine.contract import Base, Session, State
+from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import euclidean_scores
 from subspan.learners.parts.network_system import NetworkSystem, in_state, learn_apart, of_problem, tail_in
-from subspan.learners.parts.session_training import descend
+from subspan.learners.parts.session_training import Parameters, descend
 from subspan.learners.parts.training_run import Training, TrainingRun
 from subspan.learners.published.idlvq import quantisation_loss, spread_within
 from subspan.learners.registry import register
@@ -29,7 +30,7 @@ class QuantisedBase:
     run: TrainingRun
     references: Tensor  # (C0, d)
     unit_length: Tensor  # (): root of the mean squared distance of a base feature to the mean of its class
-    state: State  # of one problem: log_gamma, positions of exemplars (C0,), parameters of the tail
+    state: Parameters  # of one problem: log_gamma, positions of exemplars (C0,), parameters of the tail
 
 
 @register
@@ -50,7 +51,7 @@ class Idlvq(NetworkSystem[QuantisedBase]):
     In a session new references begin at the mean of their support, and network, new references and gamma minimise the
     same over the new images and one exemplar x_e per old class, the one nearest to its reference, plus
 
-        forget mean_e |f(x_e) - f_old(x_e)|^2                              exemplars stay where they were
+        forgetting mean_e |f(x_e) - f_old(x_e)|^2                              exemplars stay where they were
 
     Then old references follow the network (calibration): each moves by the mean drift f(x_e) - f_old(x_e) of the
     exemplars, weighted by exp(-|m_i - f_old(x_e)|^2 / 2 sigma^2). The nearest reference answers.
@@ -69,6 +70,8 @@ class Idlvq(NetworkSystem[QuantisedBase]):
     development classes) the shares are 7 and 4 %. What the training on base classes adds to it was not measured.
     """
 
+    kind = "network-system"
+    renamed_options = {"forget": "forgetting"}  # noqa: RUF012 (a class attribute)
     name = "idlvq-full"
     summary = "reference vectors that learn together with the last stage; a reconstruction"
     reference = "Chen and Lee (IDLVQ-C), ICLR 2021"
@@ -80,14 +83,14 @@ class Idlvq(NetworkSystem[QuantisedBase]):
     length_one: bool = option(True, "bring features to length one before distances are taken")
     base_intra: float = option(0.01, "weight of the distance to the own reference, on base classes")
     intra: float = option(0.01, "weight of the distance to the own reference, in sessions")
-    forget: float = option(10.0, "weight of the drift of exemplars")
+    forgetting: float = option(10.0, "weight of the drift of exemplars")
     calibrate: bool = option(True, "let old references follow the drift of exemplars")
     sigma: float = option(0.5, "how far exemplars count in the calibration of a reference")
     epochs: int = option(100, "steps of a session, each over all its images")
     rate: float = option(1e-4, "learning rate of a session (Adam)")
 
     def __post_init__(self) -> None:
-        check_options(self, not_negative=("base_intra", "intra", "forget", "epochs", "rate"), positive=("sigma",))
+        check_options(self, not_negative=("base_intra", "intra", "forgetting", "epochs", "rate"), positive=("sigma",))
 
     def notes(self) -> Sequence[str]:
         return ("It keeps one image of every class that it has learned.",)
@@ -99,7 +102,7 @@ class Idlvq(NetworkSystem[QuantisedBase]):
         log_gamma = _best_log_gamma(means / unit_length, features / unit_length, labels, self.base_intra)
         start = {"references": means / unit_length, "log_gamma": log_gamma, **in_state(maps.parameters())}
 
-        def loss(live: State, generator: torch.Generator) -> Tensor:
+        def loss(live: Parameters, generator: torch.Generator) -> Tensor:
             chosen = torch.randint(len(labels), (run.settings.batch,), generator=generator).to(labels.device)
             found = self._embedded(maps.through(maps.at(maps.training[chosen]), tail_in(live))) / unit_length
             return quantisation_loss(live, found[None], labels[chosen][None], self.base_intra)[0]
@@ -112,34 +115,31 @@ class Idlvq(NetworkSystem[QuantisedBase]):
         exemplars = maps.training[distances.masked_fill(~own, torch.inf).argmin(1)]
         return QuantisedBase(maps, run, references, unit_length, {**learned, "exemplars": exemplars})
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         return self.prepared.references
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        known, first = self.prepared, head.learning[0]
+    def state_of(self, prepared: QuantisedBase) -> Parameters:
+        return prepared.state
 
-        def learn(problem: int, state: State) -> tuple[Tensor, State, Tensor]:
-            positions, labels = session.support[problem, :, 0], session.labels[problem]
-            learned = self._session(head.rows[problem, :first], state, positions, labels)
-            references, loss = learned.pop("references"), learned.pop("loss")
-            return references, learned, loss
+    def learn(self, state: State, session: Session) -> State:
+        def learn(problem: int, own: Parameters) -> tuple[dict[str, Tensor], Tensor]:
+            learned = self._session(own["rows"], own, session.support[problem, :, 0], session.labels[problem])
+            return learned, learned.pop("loss")
 
-        return learn_apart(head, known.state, learn, self.epochs, known.run.tell)
+        return learn_apart(state, session, learn, self.epochs, self.prepared.run.tell)
 
-    def scores_in(self, base: BaseSession, rows: Tensor, queries: Tensor, state: State | None) -> Tensor:
+    def scores(self, state: State, queries: Tensor) -> Tensor:
         known, positions = self.prepared, queries[:, 0]
-        if state is None:
-            state = {name: tensor.expand(len(rows), *tensor.shape) for name, tensor in known.state.items()}
-        tails = [tail_in(of_problem(state, problem)) for problem in range(len(rows))]
+        tails = [tail_in(of_problem(state.arrays, problem)) for problem in range(len(state.rows))]
         features = self._embedded(torch.stack([known.maps.features(positions, tail) for tail in tails]))
         gamma = state["log_gamma"].exp()[:, None, None]
-        return gamma * euclidean_scores(rows / known.unit_length, features / known.unit_length)
+        return gamma * euclidean_scores(state.rows / known.unit_length, features / known.unit_length)
 
     def _embedded(self, features: Tensor) -> Tensor:
         """Features (..., d) of the network as distances to references see them."""
         return unit(features) if self.length_one else features
 
-    def _session(self, old: Tensor, state: State, positions: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    def _session(self, old: Tensor, state: Parameters, positions: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """References (C, d), the state and the last loss after one session of one problem; old references (C', d)."""
         maps, unit_length = self.prepared.maps, self.prepared.unit_length
         ways = tuple(range(len(old), int(labels.max()) + 1))
@@ -150,12 +150,12 @@ class Idlvq(NetworkSystem[QuantisedBase]):
         support, stored = before[: len(positions)], before[len(positions) :]
         value = torch.zeros(())
 
-        def loss(live: State, step: int) -> Tensor:
+        def loss(live: Parameters, step: int) -> Tensor:
             nonlocal value
             features = self._embedded(maps.through(shown, tail_in(live))) / unit_length
             references = torch.cat([old / unit_length, live["references"]])
             missed = quantisation_loss({**live, "references": references}, features[None], every[None], self.intra)[0]
-            value = missed + self.forget * (features[len(positions) :] - stored).square().sum(1).mean()
+            value = missed + self.forgetting * (features[len(positions) :] - stored).square().sum(1).mean()
             return value
 
         start = {"references": class_means(support, labels, ways), "log_gamma": state["log_gamma"]}
@@ -173,7 +173,7 @@ class Idlvq(NetworkSystem[QuantisedBase]):
         distances = torch.cdist(learned["references"], after[: len(positions)])
         nearest = positions[distances.masked_fill(~own, torch.inf).argmin(1)].to(state["exemplars"])
         return {
-            "references": torch.cat([kept, learned["references"]]) * unit_length,
+            "rows": torch.cat([kept, learned["references"]]) * unit_length,
             "exemplars": torch.cat([state["exemplars"], nearest]),
             "log_gamma": learned["log_gamma"],
             "loss": value.detach(),

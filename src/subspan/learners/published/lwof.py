@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Head, Session, Update, class_means
+from subspan.engine.contract import Base, Session, State
+from subspan.engine.statistics import class_means
 from subspan.learners.parts.attention import attend
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import cosine_scores
 from subspan.learners.parts.meta_training import EpisodeShape, FakeEpisodes, dropped, meta_train
-from subspan.learners.parts.prototypes import with_learned
+from subspan.learners.parts.rows import with_learned
 from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.parts.training_run import Training, TrainingRun
@@ -103,14 +104,14 @@ class Lwof(TrainedSystem):
         keys, values = unit(part["keys"]), unit(part["base_rows"])
         return made + part["attended"] * attend(queries, keys, values, part["sharpness"], seen)
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         return unit(self.part(base).to(base.rows)["base_rows"])
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        part = self.part(base)
-        made = self.as_trained(part).generated(part.to(base.rows), session.support)
-        rows = with_learned(head, unit(class_means(made, session.labels, head.learning)))
-        return Update(rows, torch.zeros(rows.shape[:-2], dtype=torch.int64, device=rows.device))
+    def learn(self, state: State, session: Session) -> State:
+        part = self.part(state.base)
+        made = self.as_trained(part).generated(part.to(state.base.rows), session.support)
+        learned = unit(class_means(made, session.labels, session.classes))
+        return state.after(rows=with_learned(state, session, learned))
 
-    def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
-        return self.part(base).to(base.rows)["scale"] * cosine_scores(rows, queries)
+    def scores(self, state: State, queries: Tensor) -> Tensor:
+        return self.part(state.base).to(state.base.rows)["scale"] * cosine_scores(state.rows, queries)

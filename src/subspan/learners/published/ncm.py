@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession, Head, Session, Update
+from subspan.engine.contract import Base, Session, State
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import cosine_scores, euclidean_scores
-from subspan.learners.parts.prototypes import prototypes, with_learned
+from subspan.learners.parts.prototypes import prototypes
+from subspan.learners.parts.rows import with_learned
 from subspan.learners.parts.system import System
 from subspan.learners.registry import register
 from subspan.values import option
@@ -53,28 +53,27 @@ class NearestClassMean(System):
     def needs(self) -> frozenset[str]:
         return frozenset({"means"} if self.centred or self.base == "means" else ())
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         if self.base == "rows":
             return unit(base.rows)
         assert base.means is not None
         means = self._represent(base, base.means)
         return unit(means) if self.after else means
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        support = self._centre(base, session.support)
-        learned = prototypes(support, session.labels, head.learning, before=self.before, after=self.after)
-        rows = with_learned(head, learned)
-        return Update(rows, torch.zeros(rows.shape[:-2], dtype=torch.int64, device=rows.device))
+    def learn(self, state: State, session: Session) -> State:
+        support = self._centre(state.base, session.support)
+        learned = prototypes(support, session.labels, session.classes, before=self.before, after=self.after)
+        return state.after(rows=with_learned(state, session, learned))
 
-    def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
+    def scores(self, state: State, queries: Tensor) -> Tensor:
         score = cosine_scores if self.distance == "cosine" else euclidean_scores
-        return self.scale * score(rows, self._represent(base, queries))
+        return self.scale * score(state.rows, self._represent(state.base, queries))
 
-    def _represent(self, base: BaseSession, features: Tensor) -> Tensor:
+    def _represent(self, base: Base, features: Tensor) -> Tensor:
         centred = self._centre(base, features)
         return unit(centred) if self.before else centred
 
-    def _centre(self, base: BaseSession, features: Tensor) -> Tensor:
+    def _centre(self, base: Base, features: Tensor) -> Tensor:
         if not self.centred:
             return features
         assert base.center is not None

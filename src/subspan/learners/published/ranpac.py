@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
+from subspan.engine.contract import Base, State
 from subspan.learners.parts.base_samples import noise, root_of
 from subspan.learners.parts.gaussian import GaussianSystem
 from subspan.learners.registry import register
@@ -53,10 +53,11 @@ class Ranpac(GaussianSystem):
         super().__post_init__()
         check_options(self, at_least={1: ("width",)}, positive=("ridge",), not_negative=("beta",))
 
-    def scores(self, base: BaseSession, rows: Tensor, queries: Tensor) -> Tensor:
+    def scores(self, state: State, queries: Tensor) -> Tensor:
+        base, rows, count = state.base, state.rows, state.base_count
         assert base.means is not None
         assert base.covariance is not None
-        count, (_, covariance) = len(base.rows), self.base_statistics(base)
+        _, covariance = self.base_statistics(base)
         novel_draws = self.draws(covariance, range(count, rows.shape[-2]), self.beta)
         seen = random_features(self.transform(queries), novel_draws.projection).expand(*rows.shape[:-2], -1, -1)
         scores = rows.new_empty(*seen.shape[:-1], rows.shape[-2])
@@ -144,6 +145,6 @@ def _projections(covariance: Tensor, width: int, seed: int) -> tuple[Tensor, Ten
 @lru_cache(maxsize=2)  # by the tensors themselves, which nobody changes
 def _base_moments(system: Ranpac, means: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The rows of base classes as session 0 leaves them, with their G and Q."""
-    base = BaseSession(means, means, covariance=covariance)
+    base = Base(means, means, covariance=covariance)
     rows, (_, covariance) = system.base_rows(base), system.base_statistics(base)
     return rows, *system.moments_of(rows, system.draws(covariance, range(len(rows))))

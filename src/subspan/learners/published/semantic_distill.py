@@ -9,10 +9,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, leaky_relu, log_softmax, softmax
 
-from subspan.engine.contract import BaseSession, Head, Session, State, Update
+from subspan.engine.contract import Base, Session, State
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import cosine_scores
-from subspan.learners.parts.session_training import SessionTrainedSystem, cosine_rates, descend, initial_layer, linear
+from subspan.learners.parts.rows import with_places
+from subspan.learners.parts.session_training import (
+    Parameters,
+    SessionTrainedSystem,
+    cosine_rates,
+    descend,
+    initial_layer,
+    linear,
+    with_memories,
+)
 from subspan.learners.parts.trained_part import TrainedPartError
 from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.parts.training_run import Training, TrainingRun
@@ -86,7 +95,7 @@ class SemanticDistillation(SessionTrainedSystem):
         sizes = features.width, self.superclasses, self.width, self.hidden, words.shape[1]
         start = initial_modules(*sizes, run.generator("modules"))
 
-        def loss(parameters: State, generator: torch.Generator) -> Tensor:
+        def loss(parameters: Parameters, generator: torch.Generator) -> Tensor:
             chosen = torch.randint(len(examples), (run.settings.batch,), generator=generator).to(examples.device)
             attention, mapped = modules(parameters, examples[chosen])
             told = cross_entropy(self.scale * cosine_scores(words, mapped), labels[chosen])
@@ -95,7 +104,7 @@ class SemanticDistillation(SessionTrainedSystem):
         found = run.minimise({name: tensor.to(examples) for name, tensor in start.items()}, loss)
         return {**found, "words": words}
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         words, trained = word_rows(base), self.part(base).to(base.rows)["words"]
         if words.shape != trained.shape or not torch.allclose(words, trained, atol=1e-2):
             raise TrainedPartError(
@@ -104,42 +113,40 @@ class SemanticDistillation(SessionTrainedSystem):
             )
         return words
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
+    def learn(self, state: State, session: Session) -> State:
         assert session.embeddings is not None
-        rows = head.rows.clone()
-        rows[:, list(head.learning)] = word_rows(base, session.embeddings)
-        system = self.as_trained(self.part(base))
-        start = self.parameters(base, rows, head.state)
-        memories = [memory for memory in (session.base_memory, session.novel_memory) if memory is not None]
-        features = torch.cat([session.support, *(memory.features for memory in memories)], dim=1)
-        labels = torch.cat([session.labels, *(memory.labels for memory in memories)], dim=1)
-        old = head.learning[0]
+        rows = with_places(state.rows, session)
+        rows[:, list(session.classes)] = word_rows(state.base, session.embeddings)
+        system = self.as_trained(self.part(state.base))
+        start = self.parameters(state)
+        features, labels = with_memories(session)
+        old = session.classes[0]
         joined = embedded(start, features)[1]  # only the mapping is trained
         before = system.scale * cosine_scores(rows[:, :old], mapping(start, joined))
         directions = system.scale * unit(rows).mT  # scores are unit(mapped) times these
 
-        def loss(trained: State, step: int) -> Tensor:
+        def loss(trained: Parameters, step: int) -> Tensor:
             scores = unit(mapping(trained, joined)) @ directions
             told = cross_entropy(scores.mT, labels, reduction="none").mean(-1)
             return told + self.keep * distillation(scores[..., :old], before, self.temperature)
 
         rates = cosine_rates(self.rate, self.steps)
-        state = descend({name: start[name] for name in MAPPING}, loss, rates, rule="adam")
-        return Update(rows, torch.full((len(rows),), self.steps, device=rows.device), state=state)
+        learned = descend({name: start[name] for name in MAPPING}, loss, rates, rule="adam")
+        return state.after(**learned, rows=rows, steps=self.steps)
 
-    def scores_in(self, base: BaseSession, rows: Tensor, queries: Tensor, state: State | None) -> Tensor:
-        _, mapped = modules(self.parameters(base, rows, state), queries)
-        return self.as_trained(self.part(base)).scale * cosine_scores(rows, mapped)
+    def scores(self, state: State, queries: Tensor) -> Tensor:
+        _, mapped = modules(self.parameters(state), queries)
+        return self.as_trained(self.part(state.base)).scale * cosine_scores(state.rows, mapped)
 
 
-def word_rows(base: BaseSession, vectors: Tensor | None = None) -> Tensor:
+def word_rows(base: Base, vectors: Tensor | None = None) -> Tensor:
     """Word vectors (K, e), by default of the base classes, centred by the mean of those and brought to length one."""
     assert base.embeddings is not None
     vectors = base.embeddings if vectors is None else vectors
     return unit(vectors - base.embeddings.mean(0))
 
 
-def embedded(parameters: State, features: Tensor) -> tuple[Tensor, Tensor]:
+def embedded(parameters: Parameters, features: Tensor) -> tuple[Tensor, Tensor]:
     """Attention logits (*batch, n, N) over superclasses and [g; e] (*batch, n, d + u) of features g (*batch, n, d)."""
     attention = linear(features, parameters["attention.weight"], parameters["attention.bias"])
     embeddings = features[..., None, :, :] @ parameters["embedding.weight"]  # (*batch, N, n, u)
@@ -148,13 +155,13 @@ def embedded(parameters: State, features: Tensor) -> tuple[Tensor, Tensor]:
     return attention, torch.cat([features.expand(*mixed.shape[:-1], -1), mixed], dim=-1)
 
 
-def mapping(parameters: State, joined: Tensor) -> Tensor:
+def mapping(parameters: Parameters, joined: Tensor) -> Tensor:
     """Points (*batch, n, e) in the space of words for [g; e] (*batch, n, d + u)."""
     hidden = leaky_relu(linear(joined, parameters["hidden.weight"], parameters["hidden.bias"]), 0.1)
     return linear(hidden, parameters["words.weight"], parameters["words.bias"])
 
 
-def modules(parameters: State, features: Tensor) -> tuple[Tensor, Tensor]:
+def modules(parameters: Parameters, features: Tensor) -> tuple[Tensor, Tensor]:
     """Attention logits (*batch, n, N) and points in the space of words (*batch, n, e) of features (*batch, n, d)."""
     attention, joined = embedded(parameters, features)
     return attention, mapping(parameters, joined)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from subspan.engine.contract import BaseSession
-from subspan.learners.parts.cosine import CosineMethod, drawn_towards, unit
+from subspan.engine.contract import Base
+from subspan.learners.parts.cosine import CosineLearner, drawn_towards, unit
 from subspan.learners.parts.system import System
 from subspan.learners.registry import register
 from subspan.values import check_options, option
@@ -13,7 +13,7 @@ from subspan.values import check_options, option
 
 @register
 @dataclass(frozen=True)
-class Teen(System, CosineMethod):
+class Teen(System, CosineLearner):
     """Training-free prototype calibration.
 
     Reference: Wang, Zhou, Zhang, Zhan, Ye, Few-Shot Class-Incremental Learning via Training-Free Prototype Calibration,
@@ -43,9 +43,9 @@ class Teen(System, CosineMethod):
     def needs(self) -> frozenset[str]:
         return frozenset({"means"})
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         assert base.means is not None
         return unit(base.means)
 
-    def row_of_mean(self, base: BaseSession, mean: Tensor) -> Tensor:
+    def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:
         return drawn_towards(unit(mean), self.base_rows(base), self.alpha, self.tau)

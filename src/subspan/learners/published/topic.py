@@ -10,10 +10,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from subspan.backbones.heads import CosineHead, LinearHead
-from subspan.engine.contract import BaseSession, Head, Session, State, Update, class_means
+from subspan.engine.contract import Base, Session, State
+from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.network_system import NetworkSystem, in_state, learn_apart, of_problem, tail_in
 from subspan.learners.parts.neural_gas import GasSettings, NeuralGas, describe, spread_start
+from subspan.learners.parts.session_training import Parameters
 from subspan.learners.parts.training_run import TrainingRun
 from subspan.learners.registry import register
 from subspan.train.maps import SplitMaps
@@ -27,7 +29,7 @@ class GasOfBase:
     maps: SplitMaps
     run: TrainingRun
     rows: Tensor  # (C0, d): for unit features
-    state: State  # of one problem: centres, ages, variance, labels and images of the nodes, parameters of the tail
+    state: Parameters  # of one problem: centres, ages, variance, labels and images of the nodes, parameters of the tail
 
 
 @register
@@ -63,6 +65,7 @@ class Topic(NetworkSystem[GasOfBase]):
     be so small (features of length 0.3 with strong on the development split, split 0) that 0.1 throws them about.
     """
 
+    kind = "network-system"
     name = "topic"
     summary = "fine-tunes the last unit, held by a neural gas over base features; a reconstruction"
     reference = "Tao et al. (TOPIC), CVPR 2020"
@@ -120,26 +123,27 @@ class Topic(NetworkSystem[GasOfBase]):
     def notes(self) -> Sequence[str]:
         return (f"It keeps {self.nodes} images of the base classes, and one of every novel class, as anchors.",)
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         return self.prepared.rows
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        known, first = self.prepared, head.learning[0]
+    def state_of(self, prepared: GasOfBase) -> Parameters:
+        return prepared.state
 
-        def learn(problem: int, state: State) -> tuple[Tensor, State, Tensor]:
-            arriving, old = (session.support[problem, :, 0], session.labels[problem]), head.rows[problem, :first]
-            before = _Before(known.maps, state, *arriving, first, self._gas)
+    def learn(self, state: State, session: Session) -> State:
+        known, first = self.prepared, session.classes[0]
+
+        def learn(problem: int, own: Parameters) -> tuple[dict[str, Tensor], Tensor]:
+            arriving, old = (session.support[problem, :, 0], session.labels[problem]), own["rows"]
+            before = _Before(known.maps, own, *arriving, first, self._gas)
             learned, loss = self._descend(before, old, session.seeds[problem])
-            return torch.cat([old, learned["rows"]]), before.after(learned), loss
+            return {**before.after(learned), "rows": torch.cat([old, learned["rows"]])}, loss
 
-        return learn_apart(head, known.state, learn, self.epochs, known.run.tell)
+        return learn_apart(state, session, learn, self.epochs, known.run.tell)
 
-    def scores_in(self, base: BaseSession, rows: Tensor, queries: Tensor, state: State | None) -> Tensor:
+    def scores(self, state: State, queries: Tensor) -> Tensor:
         maps, positions = self.prepared.maps, queries[:, 0]
-        if state is None:
-            return unit(maps.features(positions)) @ rows.mT
-        tails = [tail_in(of_problem(state, problem)) for problem in range(len(rows))]
-        return unit(torch.stack([maps.features(positions, tail) for tail in tails])) @ rows.mT
+        tails = [tail_in(of_problem(state.arrays, problem)) for problem in range(len(state.rows))]
+        return unit(torch.stack([maps.features(positions, tail) for tail in tails])) @ state.rows.mT
 
     def _descend(self, before: "_Before", old_rows: Tensor, seed: int) -> tuple[dict[str, Tensor], Tensor]:
         """Rows and nodes of the new classes and the tail after the epochs of one session, and the last loss ()."""
@@ -192,7 +196,7 @@ class _Before:
     """One problem before a session: its state and what arrives."""
 
     maps: SplitMaps
-    state: State
+    state: Parameters
     positions: Tensor  # (n,): of the support
     labels: Tensor  # (n,)
     first: int  # the first of the new classes
@@ -222,7 +226,7 @@ class _Before:
         old, labels = len(self.state["centres"]), self.node_labels
         return self.gas.neighbours()[old:] & (labels[old:, None] != labels)
 
-    def after(self, learned: State) -> dict[str, Tensor]:
+    def after(self, learned: Parameters) -> dict[str, Tensor]:
         """The state that the session leaves: a node more for every new class, with the nearest image of its support."""
         features, centres = unit(self.maps.features(self.positions, tail_in(learned))), learned["centres"]
         own = self.labels == torch.arange(self.first, self.first + self.ways, device=self.labels.device)[:, None]

@@ -12,7 +12,8 @@ from torch.nn.functional import linear, relu
 
 from subspan.backbones.cut import Tail
 from subspan.backbones.heads import EuclideanHead, LinearHead
-from subspan.engine.contract import BaseSession, Head, Session, State, Update, class_means
+from subspan.engine.contract import Base, Session, State
+from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import euclidean_scores
 from subspan.learners.parts.meta_training import EpisodeShape, FakeEpisodes, Parameters, meta_train
@@ -84,6 +85,7 @@ class XtarNet(NetworkSystem[MetaTrained]):
     of base rows. Images are not augmented in meta-training.
     """
 
+    kind = "network-system"
     name = "xtarnet"
     summary = "a meta-trained last stage beside the frozen one; features and rows adapted to every episode"
     reference = "Yoon et al. (XtarNet), ICML 2020"
@@ -156,26 +158,26 @@ class XtarNet(NetworkSystem[MetaTrained]):
                 other = torch.cat([answering(maps.at(part)) for part in every.split(CHUNK)])
         return MetaTrained(maps, rows, learned, torch.cat([frozen, other], dim=1))
 
-    def base_rows(self, base: BaseSession) -> Tensor:
+    def base_rows(self, base: Base) -> Tensor:
         return self.prepared.rows
 
-    def learn(self, base: BaseSession, head: Head, session: Session) -> Update:
-        if len(head.learning) != self.ways:
+    def learn(self, state: State, session: Session) -> State:
+        if len(session.classes) != self.ways:
             raise ValueError(
-                f"xtarnet has learned {self.ways} vectors for novel classes, an episode has {len(head.learning)}; "
-                f"train it with ways={len(head.learning)}"
+                f"xtarnet has learned {self.ways} vectors for novel classes, an episode has {len(session.classes)}; "
+                f"train it with ways={len(session.classes)}"
             )
         known = self.prepared
         support = known.features[session.support[..., 0].long()]
-        means = class_means(support, session.labels, head.learning)
+        means = class_means(support, session.labels, session.classes)
         found = condition(known.parameters, means, known.rows)
-        steps = torch.zeros(len(means), dtype=torch.int64, device=means.device)
-        return Update(found.rows, steps, state={"gates": found.gates, "basis": found.basis})
+        return state.after(rows=found.rows, gates=found.gates, basis=found.basis)
 
-    def scores_in(self, base: BaseSession, rows: Tensor, queries: Tensor, state: State | None) -> Tensor:
-        assert state is not None  # there is no session 0 in this protocol
+    def scores(self, state: State, queries: Tensor) -> Tensor:
+        """Scores after an episode: there is no session 0 in this protocol."""
         features = self.prepared.features[queries[..., 0].long()]
-        return _scale(self.prepared.parameters) * Conditioned(rows, state["gates"], state["basis"]).scores(features)
+        found = Conditioned(state.rows, state["gates"], state["basis"])
+        return _scale(self.prepared.parameters) * found.scores(features)
 
 
 def merged(features: Tensor, gates: Tensor) -> Tensor:
@@ -268,7 +270,7 @@ def _as_positions(maps: SplitMaps, rows: Tensor) -> TrainingFeatures:
     counts = torch.bincount(maps.labels, minlength=maps.class_count)
     places = [maps.training[maps.labels == c].float() for c in range(maps.class_count)]
     filled = nn.utils.rnn.pad_sequence(places, batch_first=True)[..., None]
-    return TrainingFeatures(filled, counts, BaseSession(rows), "real")
+    return TrainingFeatures(filled, counts, Base(rows), "real")
 
 
 def _normalisations(tail: nn.Module) -> list[nn.BatchNorm2d]:
