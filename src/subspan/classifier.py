@@ -94,6 +94,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     Akyürek, Akyürek, Wijaya, Andreas. Subspace Regularizers for Few-Shot Class Incremental Learning. ICLR 2022.
     """
 
+    classes_: NDArray[Any]
+    _history: "list[ModelState | StoredState]"
+
     def __init__(
         self,
         *,
@@ -602,7 +605,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         return tuple(entry.record for entry in self._history)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[arg-type]
         state.pop("_turn", None)  # a copy waits for nobody
         return state
 

@@ -168,7 +168,8 @@ class ModelState:
             learned=State(Base(**part(BASE)), part(LEARNED)),
             record=records_of(version)[-1],
             scale=meta.get("scale", 1.0),  # version 0.1 learned from features as they were given
-            **{name: tensors.get(name) for name in _OWN},
+            embeddings=tensors.get("embeddings"),
+            **{name: tensors[name] for name in _OWN if name != "embeddings"},
         )
 
 
