@@ -41,7 +41,7 @@ from subspan.language.embeddings import class_embeddings
 from subspan.language.packaged import names_of_wnids, packaged_embeddings
 from subspan.learners.registry import create_method
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).resolve().parents[1] / "data"
 VECTORS = Path(__file__).resolve().parents[2] / "shared" / "data" / "language" / "glove300-mini-imagenet.npz"
 ROUNDING = 0.0005  # of the file's accuracies, in percent
 NEARLY = 4e-5  # share by which norms of nearly posed rows may be off

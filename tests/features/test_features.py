@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 from subspan.features.feature_set import FORMAT, FeatureFileError, FeatureSet, bundled, quantise
 from subspan.files.arrays import SUFFIXES, read_arrays, write_arrays
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 C0, C1, D = 3, 4, 6
 
 

@@ -266,7 +266,7 @@ def test_draws_with_less_signal_have_nearer_centres():
 
 
 def test_every_part_of_this_checkout_belongs_to_the_feature_file_it_is_named_after():
-    folder = Path(__file__).resolve().parents[2] / "benchmarks"
+    folder = Path(__file__).resolve().parents[3] / "benchmarks"
     sets = {path.stem: FeatureSet.load(path).for_linear_scores() for path in (folder / "features").iterdir()}
     rows = {name: torch.tensor(features.base_weight) for name, features in sets.items()}
     for path in (folder / "systems").glob("*.npz"):
