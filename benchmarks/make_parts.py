@@ -22,10 +22,10 @@ import sys
 import time
 from pathlib import Path
 
-from subspan.cli.reproduce_single_session import HALVES
 from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.parts.trained_part import TrainedPart
 from subspan.learners.registry import create_method
+from subspan.paper.single_session import HALVES
 
 SHOTS = (5, 1)  # of the single-session protocol; 5 first, which a part for 1 would stand in for where it is alone
 OPTIONS = {  # system: how it is named to `subspan train`, and what else it is told; small parts first

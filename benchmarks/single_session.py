@@ -40,10 +40,10 @@ import torch
 
 from authors_loop import seconds_per_step
 from episodes import as_problem, naive_session, timed
-from subspan.cli.inputs import embeddings_of, find_embeddings
 from subspan.experiments.config import Config
 from subspan.experiments.episodes import Episodes
 from subspan.experiments.fan_out import Placement
+from subspan.experiments.named_features import embeddings_of, find_embeddings
 from subspan.experiments.single_session import SingleSession, Stage
 from subspan.experiments.single_session_runs import Cell, run_cells
 from subspan.features.feature_set import FeatureSet, bundled

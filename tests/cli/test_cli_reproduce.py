@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import json
 import re
 import shutil
 import sys
@@ -12,15 +13,17 @@ import numpy as np
 import pytest
 from made_up_features import BASE_COUNT, made_up_arrays
 
-from subspan.cli import main, reproduce
+from subspan.cli import main
 from subspan.engine.sgd import sgd
 from subspan.experiments.config import Config, Setting
 from subspan.experiments.multi_session import MultiSession
-from subspan.experiments.stored_results import StoredResult
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts import regularizer
 from subspan.learners.registry import create_method, spec_of
+from subspan.paper import feature_folder, multi_session
 from subspan.paper.multi_session_tables import BEYOND, METHODS
+from subspan.paper.pages import problems
+from subspan.paper.stored_results import StoredResult
 
 C0, C1 = BASE_COUNT, 16  # eight sessions of two ways
 
@@ -29,10 +32,9 @@ C0, C1 = BASE_COUNT, 16  # eight sessions of two ways
 def subspan(tmp_path_factory):
     """Run a command in this process under a protocol of few classes and few steps: (status, output and errors)."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reproduce, "BASE_CLASSES", C0)
-        patch.setattr(reproduce, "NOVEL_CLASSES", C1)
-        patch.setattr(reproduce, "RANDOM", MultiSession(ways=2, shots=2, draws=1))
-        patch.setattr(reproduce, "FIXED", MultiSession(ways=2, shots=2, draws=0))
+        patch.setattr(multi_session, "CLASSES", (C0, C1))
+        patch.setattr(multi_session, "RANDOM", MultiSession(ways=2, shots=2, draws=1))
+        patch.setattr(multi_session, "FIXED", MultiSession(ways=2, shots=2, draws=0))
         patch.setattr(regularizer, "sgd", lambda p, o: sgd(p, dataclasses.replace(o, max_steps=5)))
         patch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
 
@@ -56,7 +58,7 @@ def write_split(folder, name, seed, *, novel=C1, without=(), suffix=".npz", **me
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two random splits (one without covariance), the development split, two fixed ones, one of the other network.
+    """Two random splits (one without covariance), the development split, the fixed one; `strong`; the other network.
 
     The last is safetensors, all others are npz.
     """
@@ -65,6 +67,7 @@ def folder(tmp_path_factory):
     write_split(folder, "paper-random-4", 4, split="random:4", session0_test=78.0, without=["base_covariance"])
     write_split(folder, "paper-random-0", 0, split="random:0", session0_validation=99.9, session0_test=99.9)
     write_split(folder, "paper-fixed", 5, split="fixed")
+    write_split(folder, "strong-random-3", 6, split="random:3")
     write_split(folder, "strong-fixed", 6, split="fixed")
     write_split(folder, "he-random-2", 2, suffix=".safetensors", split="random:2", session0_validation=79.5)
     return folder
@@ -72,19 +75,30 @@ def folder(tmp_path_factory):
 
 def store_topic(folder, features):
     """A stored result of a system that moves the network, as the command of the training machine leaves it."""
-    result = reproduce.RANDOM.run(features, create_method("ncm"), memory=False)
+    result = multi_session.RANDOM.run(features, create_method("ncm"), memory=False)
     about = {"seconds": 120.0, "device": "a GPU", "base_session": {"recipe": "paper"}}
     StoredResult("topic", "M", result, "random:1", "digest", "items", about).save(folder / "topic-random-1.json")
 
 
+class NoCapture:
+    readouterr = staticmethod(lambda: type("Captured", (), {"out": "", "err": ""}))
+
+
 @pytest.fixture(scope="module")
 def written(subspan, folder, tmp_path_factory):
-    class NoCapture:
-        readouterr = staticmethod(lambda: type("Captured", (), {"out": "", "err": ""}))
-
     out, parts = tmp_path_factory.mktemp("out"), tmp_path_factory.mktemp("parts")
     store_topic(parts, FeatureSet.load(folder / "paper-random-1.npz"))
     options = ("--systems", "ncm,fecam,lwof,topic", "--parts", parts, "--report", out, "--markdown", out / "R.md")
+    status, _, _ = subspan(NoCapture, "--features", folder, *options)
+    assert status == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def strong(subspan, folder, tmp_path_factory):
+    """The section of another recipe, which has a packaged config."""
+    out = tmp_path_factory.mktemp("strong")
+    options = ("--recipe", "strong", "--report", out, "--markdown", out / "R.md")
     status, _, _ = subspan(NoCapture, "--features", folder, *options)
     assert status == 0
     return out
@@ -98,7 +112,7 @@ def rows_of(path):
 
 
 def test_every_table_is_there_in_every_form(written):
-    names = "main sessions-without-memory sessions-with-memory without-old-penalty networks fixed-split differences"
+    names = "main sessions-without-memory sessions-with-memory networks fixed-split beyond"
     for name in names.split():
         for ending in ("csv", "md", "tex"):
             assert (written / f"{name}.{ending}").stat().st_size > 0
@@ -135,30 +149,31 @@ def test_the_fixed_split_stands_beside_later_systems(written):
     with (written / "fixed-split.csv").open() as file:
         header, *lines = csv.reader(file)
     ours = [line for line in lines if line[header.index("source")] == "ours"]
-    assert len(ours) == 2 * 14  # of two recipes seven methods without memory and with it
+    assert len(ours) == 14  # seven methods without memory and with it
     assert len(lines) - len(ours) == 11
 
 
-def test_our_own_method_has_the_options_of_each_recipe(written, folder):
-    with (written / "fixed-split.csv").open() as file:
-        lines = [line for line in csv.DictReader(file) if line["system"] == "Calibrated prototypes"]
-    found = {line["network"]: float(line["novel"]) for line in lines if line["memory"] == "no"}
+def test_our_own_method_has_the_options_of_each_recipe(written, strong, folder):
+    found = {}
+    for recipe, out in (("paper", written), ("strong", strong)):
+        with (out / "fixed-split.csv").open() as file:
+            lines = [line for line in csv.DictReader(file) if line["system"] == "Calibrated prototypes"]
+        (found[recipe],) = (float(line["novel"]) for line in lines if line["memory"] == "no")
     chosen = {"shrinkage": 8.0, "learned": 0.15, "pull": 0.0, "offset": 0.08}
     for recipe, options in (("paper", {}), ("strong", chosen)):
         features = FeatureSet.load(folder / f"{recipe}-fixed.npz")
-        result = reproduce.FIXED.run(features, create_method("calibrated", **options), memory=False)
-        assert found[f"recipe {recipe}"] == pytest.approx(result.novel[0, -1])
-    default = reproduce.FIXED.run(features, create_method("calibrated"), memory=False)
-    assert found["recipe strong"] != pytest.approx(default.novel[0, -1])
+        result = multi_session.FIXED.run(features, create_method("calibrated", **options), memory=False)
+        assert found[recipe] == pytest.approx(result.novel[0, -1])
+    default = multi_session.FIXED.run(features, create_method("calibrated"), memory=False)
+    assert found["strong"] != pytest.approx(default.novel[0, -1])
     note = "calibrated: on recipe 'strong' run as calibrated:shrinkage=8,learned=0.15,pull=0,offset=0.08."
-    text = (written / "R.md").read_text().replace("\\", "")
-    assert note in text
-    assert "on recipe 'paper' run as" not in text
+    assert note in (strong / "R.md").read_text().replace("\\", "")
+    assert "run as" not in (written / "R.md").read_text()
 
 
-def test_methods_of_the_paper_have_the_options_of_each_recipe(written):
-    text = (written / "R.md").read_text().replace("\\", "")
-    notes = set(re.findall(r"(\w+): on recipe 'strong' run as (\w+:[^ ]+)\.", text))
+def test_methods_of_the_paper_have_the_options_of_each_recipe(strong):
+    text = (strong / "R.md").read_text().replace("\\", "")
+    notes = set(re.findall(r"- (\w+): on recipe 'strong' run as (\w+:[^ ]+)\.", text))
     settings = Config.load("multi-session-strong", "multi-session").settings
     assert notes == {(setting.method, spec_of(setting.create())) for setting in settings}
     assert len(settings) == 5
@@ -166,12 +181,12 @@ def test_methods_of_the_paper_have_the_options_of_each_recipe(written):
 
 def test_variants_and_the_user_outrank_the_options_of_a_recipe():
     mine = Config("multi-session", (Setting("finetune", given={"beta_base": 1.0}),))
-    config = reproduce._config_for("strong", mine)
+    config = multi_session.config_for("strong", mine)
     assert config.method("finetune") == create_method("finetune", beta_base=1.0)
     semantic = config.method("semantic")
     assert semantic != create_method("semantic")
     assert config.method("semantic:gamma=0.5") == dataclasses.replace(semantic, gamma=0.5)
-    assert reproduce._config_for("paper", mine) is mine
+    assert multi_session.config_for("paper", mine) is mine
 
 
 def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):
@@ -184,7 +199,6 @@ def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):
 
 
 def test_systems_run_where_they_can(written, folder):
-    assert not list(written.glob("systems-*-strong.csv")), "those stand in the section of their own recipe"
     random, fixed = (rows_of(written / f"systems-{where}-paper.csv") for where in ("random", "fixed"))
     assert {name for name, _ in random} == {"ncm", "fecam", "topic", "subspace", "prototype", "calibrated"}
     assert {name for name, _ in fixed} == {"ncm", "fecam", "subspace", "prototype", "calibrated"}
@@ -200,7 +214,7 @@ def test_systems_run_where_they_can(written, folder):
         header, *lines = csv.reader(file)
     stored = dict(zip(header, next(line for line in lines if "ours, stored" in line), strict=True))
     assert (stored["system"], stored["training_minutes"]) == ("topic", "2.0")
-    assert "topic: its part was trained on real images on a GPU." in text
+    assert stored["part trained on"] == "real images on a GPU"
 
 
 def test_an_unknown_system_is_named(subspan, folder, capsys):
@@ -224,7 +238,6 @@ def test_the_document_says_what_is_missing(written):
     text = (written / "R.md").read_text()
     assert "No feature files of recipe 'paper' for random splits 2, 3, 5, 6, 7, 8, 9, 10." in text
     assert "No validation accuracy of session 0 is recorded in paper-random-4." in text
-    assert "## Differences" in text
     assert "99.9" not in text
 
 
@@ -236,7 +249,7 @@ def test_the_development_split_enters_no_table(subspan, folder, tmp_path, capsys
     shutil.move(tmp_path / "paper-random-0.npz", tmp_path / "paper-random-3.npz")
     status, _, error = subspan(capsys, "--features", tmp_path)
     assert status == 2
-    assert "is named after the split random:3 but was made from random:0" in error
+    assert "is named after random:3 but was made from the novel classes of random:0" in error
 
 
 def test_methods_are_run_with_the_settings_of_a_config(subspan, folder, tmp_path, capsys):
@@ -254,32 +267,42 @@ def test_methods_are_run_with_the_settings_of_a_config(subspan, folder, tmp_path
     }
     assert ours["Subspace"] == ours["Fine-tuning"][: len(ours["Subspace"])] != []
     assert ours["Linear mapping"] != ours["Subspace"]
-    assert (
-        "- settings of methods: subspace:gamma=0,weight_decay=0.005,learning_rate=0.3; finetune:learning_rate=0.3"
-        in lines
-    )
+    settings = "subspace:gamma=0,weight_decay=0.005,learning_rate=0.3; finetune:learning_rate=0.3"
+    assert f'"settings": "{settings}",' in lines
 
 
-@pytest.mark.parametrize("recipe", ["mine", "he"])
-def test_another_recipe_gets_a_section_without_what_stands_in_that_of_the_paper(
-    subspan, folder, tmp_path, capsys, recipe
-):
-    shutil.copy(folder / "he-random-2.safetensors", tmp_path / f"{recipe}-random-2.safetensors")
+def test_recipes_of_one_command_get_sections_of_one_page(subspan, folder, tmp_path, capsys):
+    shutil.copy(folder / "he-random-2.safetensors", tmp_path / "mine-random-2.safetensors")
     for name in ("paper-random-1", "paper-fixed"):
         shutil.copy(folder / f"{name}.npz", tmp_path)
-    document = tmp_path / "R.md"
-    document.write_text("<!-- section multi-session: made by hand. -->\n\n# Multi-session\n\nAs it was.\n")
-    status, output, _ = subspan(capsys, "--features", tmp_path, "--recipe", recipe, "--markdown", document)
+    page = tmp_path / "docs" / "R.md"
+    page.parent.mkdir()
+    recipes, options = ("--recipe", "mine", "--recipe", "paper"), ("--features", tmp_path, "--markdown", page)
+    status, output, _ = subspan(capsys, *options, *recipes, "--report", tmp_path / "report")
     assert status == 0
-    paper, mine = document.read_text().split(f"# Multi-session, recipe {recipe}\n")
-    assert "As it was." in paper
-    assert f"Base sessions by recipe '{recipe}'." in mine
+    assert all((tmp_path / "report" / recipe / "report.html").is_file() for recipe in ("mine", "paper"))
+    opening, paper, mine = page.read_text().split("<!-- section\n")
+    assert opening.startswith("# Results: multi-session")
+    assert "## Recipe paper\n" in paper
+    assert "## Recipe mine\n" in mine
+    assert "Base sessions by recipe 'mine'." in mine
+    assert "Two kinds of ResNet-18" in paper
     assert "Two kinds of ResNet-18" not in mine
-    assert "the fixed split" not in mine.split("## What is missing")[1].split("\n## ", 1)[1]
-    assert f"- No feature files of recipe '{recipe}' for random splits 1, 3, 4, 5, 6, 7, 8, 9, 10." in mine
+    assert "the fixed split\n" not in mine.split("## Recipe mine")[1]
+    assert "No feature files of recipe 'mine' for random splits 1, 3, 4, 5, 6, 7, 8, 9, 10." in mine
     assert "recipe 'paper'" not in mine
     for text in (output, mine):
         assert "Not scaled, ours is at or above the published accuracy in" in text
+    picture = page.parent / "images" / "R-paper-accuracy-with-memory.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert f"(images/{picture.name})" in paper
+    assert set(json.loads(paper.partition("\n-->")[0])["sources"]) == {
+        f"{tmp_path.name}/{name}.npz" for name in ("paper-random-1", "paper-fixed")
+    }
+    assert problems("multi-session", page.read_text(), tmp_path.parent) == []
+    shutil.copy(folder / "paper-random-4.npz", tmp_path / "paper-random-1.npz")
+    (stale,) = problems("multi-session", page.read_text(), tmp_path.parent)
+    assert stale.startswith(f"Recipe 'paper': {tmp_path.name}/paper-random-1.npz has changed; run `subspan reproduce ")
 
 
 def test_without_files_the_tables_are_printed_with_what_was_left_out(subspan, folder, tmp_path, capsys):
@@ -288,17 +311,17 @@ def test_without_files_the_tables_are_printed_with_what_was_left_out(subspan, fo
     status, output, error = subspan(capsys, "--features", tmp_path)
     assert status == 0
     assert "Means over 1 of 10 splits: random-1." in error
-    assert "Left out paper-random-0.npz" in error
-    for title in ("Main table", "All sessions, with memory", "With and without R_old", "Another protocol"):
+    assert "random-0" not in output + error
+    for title in ("Main table", "All sessions, with memory", "Two kinds of ResNet-18"):
         assert title in output
 
 
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [
-        ({}, "has no feature files"),
+        ({}, "has no feature file of the random splits 1 to 10 with recipe 'paper'"),
         ({"other": {}}, "has no feature file of the random splits 1 to 10 with recipe 'paper'"),
-        ({"paper-random-1": {"novel": 8}}, "has 11 base and 8 novel classes; the multi-session protocol has 11 and 16"),
+        ({"paper-random-1": {"novel": 8}}, "has 11 base and 8 novel classes; random:1 has 11 and 16"),
     ],
 )
 def test_bad_folders_end_in_one_sentence(subspan, tmp_path, capsys, files, sentence):
@@ -322,12 +345,13 @@ def test_no_folder_at_all(subspan, tmp_path, capsys, monkeypatch):
 
 
 def test_the_folder_of_this_checkout_has_every_split_once():
-    inventory = reproduce.take_inventory(Path(__file__).parents[2] / reproduce.FOLDER)
-    assert sorted(inventory.random["paper"]) == list(range(1, 11))
-    assert {"paper", "strong"} <= set(inventory.fixed)
+    folder = Path(__file__).parents[2] / feature_folder.FOLDER
+    for recipe in ("paper", "strong"):
+        for split in ("fixed", "ravi", *(f"random-{seed}" for seed in range(1, 11))):
+            assert feature_folder.find_file(folder, f"{recipe}-{split}"), f"{recipe}-{split}"
 
 
 def test_the_folder_of_a_checkout_is_found_from_within(tmp_path):
     (tmp_path / "benchmarks" / "features").mkdir(parents=True)
     (tmp_path / "docs").mkdir()
-    assert reproduce.find_folder(None, tmp_path / "docs") == tmp_path / "benchmarks" / "features"
+    assert feature_folder.find_folder(None, tmp_path / "docs") == tmp_path / "benchmarks" / "features"

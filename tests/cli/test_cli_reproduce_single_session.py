@@ -9,14 +9,11 @@ from functools import partial
 import pytest
 from made_up_features import BASE_COUNT, made_up_arrays
 
-from subspan.cli import reproduce_single_session
-from subspan.cli.reproduce_systems import episode_settings, stored_episodes
 from subspan.engine.sgd import sgd
 from subspan.experiments.config import Config, Setting
 from subspan.experiments.episodes import Episodes
 from subspan.experiments.metrics import paired_tests
 from subspan.experiments.single_session import SingleSession
-from subspan.experiments.stored_results import StoredResult
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts import regularizer
 from subspan.learners.parts.trained_part import TrainedPart, signature_of
@@ -24,12 +21,13 @@ from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.parts.training_run import TrainingRun
 from subspan.learners.published.lwof import Lwof
 from subspan.learners.registry import create_method
+from subspan.paper import single_session
+from subspan.paper.stored_results import StoredResult
+from subspan.paper.systems import episode_settings, stored_episodes
 
 NOVEL = 8
 PROTOCOL = SingleSession(ways=3, base_queries=6, novel_queries=6, count=30)
-HALVES = tuple(
-    dataclasses.replace(half, base_count=BASE_COUNT, novel_count=NOVEL) for half in reproduce_single_session.HALVES
-)
+HALVES = tuple(dataclasses.replace(half, classes=(BASE_COUNT, NOVEL)) for half in single_session.HALVES)
 OURS = "Calibrated prototypes"  # beside the methods of the paper
 LEARNED = ("Fine-tuning", "Subspace", "Linear mapping", "Semantic subspace (description)", "Semantic subspace (label)")
 
@@ -37,8 +35,8 @@ LEARNED = ("Fine-tuning", "Subspace", "Linear mapping", "Semantic subspace (desc
 @pytest.fixture
 def reproduce(subspan, monkeypatch):
     """Run the command under a protocol of few classes, episodes and steps: (status, output, errors)."""
-    monkeypatch.setattr(reproduce_single_session, "PROTOCOL", PROTOCOL)
-    monkeypatch.setattr(reproduce_single_session, "HALVES", HALVES)
+    monkeypatch.setattr(single_session, "PROTOCOL", PROTOCOL)
+    monkeypatch.setattr(single_session, "HALVES", HALVES)
     monkeypatch.setattr(regularizer, "sgd", lambda p, o: sgd(p, dataclasses.replace(o, max_steps=5)))
     return partial(subspan, "reproduce", "single-session", "--workers", 1, "--count", 30)
 
@@ -79,7 +77,7 @@ def test_both_halves_in_every_form(reproduce, tmp_path):
     assert all(f'<h2 id="{name}">' in page for name in names)
     assert page.count('<img src="data:image/png;base64,') == 4  # moving and fixed targets of each half
     document = (out / "R.md").read_text()
-    assert "# Single session" in document
+    assert document.startswith("# Results: single session")
     assert "ours are held out of each base class's own images (4 of them" in document
     assert "Session 0 is at 71.50 %" in document
     assert "miniImageNet: System lwof, 1-shot: " in document
@@ -139,7 +137,7 @@ def test_costs_are_those_of_parts_and_stored_results(reproduce, tmp_path):
     assert costs["XtarNet", "ours, stored"]["seconds_5_shot"] == "7.5"
     assert all(float(costs["LwoF", "ours"][f"seconds_{shots}_shot"]) > 0 for shots in (1, 5))
     document = (out / "R.md").read_text()
-    assert "## Cost, miniImageNet" in document
+    assert "### Cost, miniImageNet" in document
     assert "| XtarNet | ours, stored | real images on another GPU |" in document
 
 
@@ -162,14 +160,11 @@ def test_each_recipe_has_its_own_section_settings_parts_and_stored_results(repro
     status, _, error = reproduce(*options, "--recipe", "strong", "--report", tmp_path / "strong")
     assert status == 0, error
     both = document.read_text()
-    assert both.startswith(section.partition("\n<!-- What stands below")[0]), "that of the paper stays as it was"
-    own = both.partition("<!-- section single-session-strong:")[2]
-    assert "made by `subspan reproduce single-session --recipe strong --markdown FILE`" in own
-    assert "# Single session, recipe strong" in own
-    assert "- settings, miniImageNet: single-session-mini-strong, which comes with the package" in own
-    assert "- settings, miniImageNet: single-session-mini, which comes with the package" in section
-    assert "stand on other networks than this one" in own
-    assert "other networks" not in section
+    assert both.startswith(section.rstrip()), "that of the paper stays as it was"
+    own = both.removeprefix(section.rstrip())
+    assert "## Recipe strong\n" in own
+    assert '"settings, miniImageNet": "single-session-mini-strong, which comes with the package"' in own
+    assert '"settings, miniImageNet": "single-session-mini, which comes with the package"' in section
     paper, strong = (rows_of(tmp_path / recipe / "single-session-mini.csv") for recipe in of)
     assert paper["XtarNet", "ours, stored"]["accuracy_5_shot"] != ""
     assert ("XtarNet", "ours, stored") not in strong
@@ -200,8 +195,8 @@ def test_a_stored_result_that_does_not_tell_its_recipe_stands_in_no_table(tmp_pa
     episodes = PROTOCOL.draw(features)
     kept = PROTOCOL.run(features, create_method("ncm"), episodes=episodes)
     StoredResult("xtarnet", "C", kept, "ravi", "digest", episodes.items, about).save(tmp_path / "x.json")
-    found, left_out = stored_episodes(["xtarnet"], tmp_path, episodes, [5], "paper")
-    assert found == []
+    found, left_out, read = stored_episodes(["xtarnet"], tmp_path, episodes, [5], "paper")
+    assert found == read == []
     assert left_out == ["System xtarnet, 5-shot: no stored result on these episodes with recipe 'paper'."]
 
 
@@ -241,7 +236,7 @@ def test_what_a_recipe_lacks_is_said(reproduce, tmp_path):
     for recipe in ("strong", "mine"):
         status, _, error = reproduce("--features", tmp_path, "--recipe", recipe, "--markdown", tmp_path / "R.md")
         assert status == 0, error
-    mine, strong = (tmp_path / "R.md").read_text().split("<!-- section single-session-strong:")
+    _, mine, strong = (tmp_path / "R.md").read_text().split("<!-- section\n")
     sentence = "Calibrated prototypes, 5-shot: method 'calibrated:"
     for section in (mine, strong):
         assert sentence in section
@@ -359,7 +354,7 @@ def test_calibrated_has_no_value_of_the_paper_and_a_sweep_of_its_own():
         (
             lambda folder: write_half(folder, "ravi", recipe="strong", kind="development"),
             ("--recipe", "strong"),
-            "is named after the novel classes of ravi but was made from other data",
+            "is named after ravi but was made from the development classes of ravi",
         ),
         (
             lambda folder: write_half(folder, "ravi"),
@@ -370,9 +365,13 @@ def test_calibrated_has_no_value_of_the_paper_and_a_sweep_of_its_own():
         (
             lambda folder: write_half(folder, "ravi", novel=6),
             (),
-            "has 11 base and 6 novel classes; miniImageNet has 11 and 8",
+            "has 11 base and 6 novel classes; ravi has 11 and 8",
         ),
-        (lambda folder: write_half(folder, "ravi", kind="development"), (), "but was made from other data"),
+        (
+            lambda folder: write_half(folder, "ravi", kind="development"),
+            (),
+            "was made from the development classes of ravi",
+        ),
         (
             lambda folder: FeatureSet.load(write_half(folder, "ravi")).save(folder / "paper-ravi.safetensors"),
             (),
@@ -381,7 +380,7 @@ def test_calibrated_has_no_value_of_the_paper_and_a_sweep_of_its_own():
         (
             lambda folder: shutil.move(write_half(folder, "tiered"), folder / "paper-ravi.npz"),
             (),
-            "is named after the novel classes of ravi but was made from other data",
+            "is named after ravi but was made from the novel classes of tiered",
         ),
         (lambda folder: write_half(folder, "ravi"), ("--config", "none.json"), "is no config of method settings"),
         (

@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 from safetensors import safe_open
 
-from subspan.cli import reproduce_single_session
 from subspan.engine.sgd import sgd
 from subspan.experiments.single_session import SingleSession
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts import regularizer
+from subspan.paper import single_session
 from subspan.train.run import load_run
 
 # Classes of each role and images of each class: a split holds 100 of a class out, so the smallest that works.
@@ -89,9 +89,9 @@ def test_from_images_to_the_table(subspan, tiered, tmp_path, monkeypatch):
     assert list(found.novel_wnids or ()) == [row["wnid"] for row in rows if row["split"] == "test"]
     assert found.base_test.shape[0] == 6 * 100
 
-    halves = [dataclasses.replace(h, base_count=6, novel_count=5) for h in reproduce_single_session.HALVES]
-    monkeypatch.setattr(reproduce_single_session, "HALVES", halves)
-    monkeypatch.setattr(reproduce_single_session, "PROTOCOL", SingleSession(count=4))
+    halves = [dataclasses.replace(h, classes=(6, 5)) for h in single_session.HALVES]
+    monkeypatch.setattr(single_session, "HALVES", halves)
+    monkeypatch.setattr(single_session, "PROTOCOL", SingleSession(count=4))
     monkeypatch.setattr(regularizer, "sgd", lambda p, o: sgd(p, dataclasses.replace(o, max_steps=5)))
     output = succeed("reproduce", "single-session", "--features", features, "--count", 4, "--workers", 1)
     assert "Single session, tieredImageNet" in output

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from subspan.cli.inputs import find_all_embeddings, find_embeddings
+from subspan.experiments.named_features import find_all_embeddings, find_embeddings
 from subspan.features.feature_set import FeatureSet, bundled
 from subspan.language.errors import EmbeddingError, UnknownNameWarning
 from subspan.language.packaged import packaged_embeddings

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from subspan.paper.beyond import beyond_table
-from subspan.paper.multi_session_tables import BEYOND, METHODS
+from subspan.paper.multi_session_tables import BEYOND, METHODS, beyond_table
 
 
 @pytest.fixture

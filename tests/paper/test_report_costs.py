@@ -8,10 +8,10 @@ import torch
 from subspan.experiments.config import Setting
 from subspan.experiments.report.render import MISSING, to_markdown
 from subspan.experiments.results import EpisodeResult
-from subspan.experiments.stored_results import StoredResult
 from subspan.learners.parts.trained_part import TrainedPart
 from subspan.paper.costs import TrainingCost
 from subspan.paper.single_session_tables import EpisodeRun, costs_table
+from subspan.paper.stored_results import StoredResult
 
 
 def part(**about) -> TrainedPart:

@@ -10,19 +10,18 @@ import pytest
 
 from subspan.experiments.report.render import to_csv, to_html, to_latex, to_markdown
 from subspan.experiments.results import MethodResult
-from subspan.paper.document import KEPT, multi_session_section, single_session_section, to_document
 from subspan.paper.multi_session_tables import (
     ABLATION,
     METHODS,
     TUNED,
     TrainedNetwork,
-    above_sentence,
-    differences_table,
     fixed_split_table,
     networks_table,
     random_split_tables,
+    reached_sentence,
     session0_ratio,
 )
+from subspan.paper.pages import Section, problems, to_page, to_text, with_section
 from subspan.paper.published import published
 
 VALUES = Path(__file__).resolve().parents[1] / "data" / "published-values.json"
@@ -161,7 +160,7 @@ def line(one, *headings):
 
 def test_scaling_is_by_the_ratio_of_session_0(results):
     assert session0_ratio(results, published()) == pytest.approx(2.0)
-    main, without, _, _, tuned = random_split_tables(results, [1, 2], published())
+    main, without, _ = random_split_tables(results, [1, 2], published())
     ours, scaled = (line(without, "Subspace", whose) for whose in ("ours", "ours, scaled"))
     assert line(without, "Subspace", "published")["session_8"].value == 46.79
     assert ours["session_8"].value == pytest.approx(46.79 / 2)
@@ -170,11 +169,10 @@ def test_scaling_is_by_the_ratio_of_session_0(results):
     assert scaled["session_8"].half_width == pytest.approx(12.706, rel=1e-4)
     assert scaled["drop"].value == pytest.approx(80.37 - 46.79)
     assert line(main, "Subspace", "ours, scaled")["session_8_without_memory"].value == pytest.approx(46.79)
-    assert line(tuned, next(iter(TUNED.values())), "ours")["session_8"].value == pytest.approx(25)
-    assert not [row for row in tuned.table.rows if row.headings[1] == "quoted"]
+    assert line(without, next(iter(TUNED.values())), "ours")["session_8"].value == pytest.approx(25)
 
 
-def test_cells_further_than_two_points_after_scaling_are_marked_and_listed(results):
+def test_cells_further_than_two_points_after_scaling_are_marked_and_counted(results):
     moved = results[0].base.copy()  # fine-tuning without memory
     moved[:, 3] += 1.01  # 2.02 points after scaling
     moved[:, 4] -= 0.99
@@ -183,11 +181,8 @@ def test_cells_further_than_two_points_after_scaling_are_marked_and_listed(resul
     without, with_memory = tables[1:3]
     cells = line(without, "Fine-tuning", "ours, scaled")
     assert [key for key, cell in cells.items() if cell.mark] == ["session_3"]
-    listed = differences_table([without]).table.rows
-    assert [row.headings for row in listed] == [("All sessions, without memory", "Fine-tuning", "3")]
-    theirs, ours, scaled, gap = (cell.value for cell in listed[0].cells)
-    assert (theirs, ours, scaled) == pytest.approx((40.45, 40.45 / 2 + 1.01, 42.47))
-    assert gap == pytest.approx(2.02)
+    assert cells["session_3"].value == pytest.approx(42.47)
+    assert "scaled, 1 are further than 2 points from it" in reached_sentence([without])
     # With memory the same numbers of ours stand beside others: fine-tuning's last session is 48.13 there, not 26.54.
     assert line(with_memory, "Fine-tuning", "ours, scaled")["session_8"].mark
 
@@ -211,16 +206,13 @@ def test_only_quoted_systems_are_marked_as_quoted_and_plots_by_a_star(results):
     assert any("2 of 10 splits: random-1, random-2" in note for note in main.table.notes)
 
 
-def test_the_ablation_has_four_methods_of_three_lines(results):
-    ablation = random_split_tables(results, [1, 2], published())[3]
-    names = [row.headings[0] for row in ablation.table.rows]
-    assert names[::3] == [
-        "Semantic subspace",
-        "Semantic subspace without R_old",
-        "Fine-tuning",
-        "Fine-tuning without R_old",
-    ]
-    assert names[::3] == names[1::3] == names[2::3]
+def test_rows_without_the_old_penalty_stand_beside_published_ones(results):
+    without, with_memory = random_split_tables(results, [1, 2], published())[1:]
+    names = [row.headings for row in without.table.rows]
+    for model in ("Semantic subspace without R_old", "Fine-tuning without R_old"):
+        assert [whose for name, whose in names if name == model] == ["published", "ours", "ours, scaled"]
+        assert model not in {row.headings[0] for row in with_memory.table.rows}
+    assert line(without, "Fine-tuning without R_old", "published")["session_8"].value == 20.39
 
 
 def test_networks_show_what_is_recorded_and_nothing_else():
@@ -261,42 +253,47 @@ def test_cells_at_or_above_the_published_ones_are_counted(results, perfect, reac
 
     made = [answering(one, 100.0 if one.method in perfect else 1.0) for one in results]
     tables = random_split_tables(made, [1, 2], published())
-    assert f"at or above the published accuracy in {reached} of 80 cells" in above_sentence(tables)
-    assert above_sentence(tables) in differences_table(tables).table.notes
+    assert f"at or above the published accuracy in {reached} of 80 cells" in reached_sentence(tables)
 
 
-def test_each_recipe_has_a_section_of_its_own(results):
-    tables = random_split_tables(results, [1, 2], published())
-    text = to_document(single_session_section("strong"), tables[:1], [], {})
-    text = to_document(single_session_section("paper"), tables[:1], [], {}, earlier=text)
-    for recipe in ("strong", "paper", "strong 2"):
-        text = to_document(multi_session_section(recipe), tables, [], {"recipe": recipe}, earlier=text)
-    order = ["# Multi-session\n", "# Multi-session, recipe strong\n", "# Multi-session, recipe strong 2\n"]
-    order += ["# Single session\n", "# Single session, recipe strong\n"]
-    places = [text.index(heading) for heading in (*order, KEPT)]
+# ---- pages
+
+
+def page_of(tables, recipes, sources=(), **facts):
+    said = {"command": "subspan reproduce multi-session", "date": "today", "device": "cpu", **facts}
+    page = ""
+    for recipe in recipes:
+        made = Section(
+            "multi-session", recipe, "", None, [], tables, [], ["Found."], ["No split 3."], {}, list(sources)
+        )
+        page = to_page("multi-session", with_section(page, to_text(made, said)))
+    return page
+
+
+def test_sections_of_recipes_stand_in_one_order_and_are_made_anew_alone(results):
+    tables = random_split_tables(results, [1, 2], published())[1:]
+    page = page_of(tables, ["strong 2", "paper", "strong"])
+    places = [page.index(f"\n## Recipe {recipe}\n") for recipe in ("paper", "strong", "strong 2")]
     assert places == sorted(places)
-    for protocol in ("multi-session", "single-session"):
-        assert f"made by `subspan reproduce {protocol} --recipe strong --markdown FILE`" in text
-    assert "made by `subspan reproduce multi-session --recipe 'strong 2' --markdown FILE`" in text
-    anew = to_document(multi_session_section("strong"), tables, [], {"recipe": "strong, anew"}, earlier=text)
-    assert anew == text.replace("- recipe: strong\n", "- recipe: strong, anew\n")
+    assert page_of(tables, ["paper", "strong", "strong 2"]) == page
+    assert page_of(tables, ["strong 2", "paper", "strong", "strong"]) == page
+    assert page.count("'published': Akyürek") == 3, "what several tables say stands once in a section"
 
 
-def test_what_was_written_by_hand_stays_in_the_document(results):
-    tables = random_split_tables(results, [1, 2], published())
-    of_paper = multi_session_section("paper")
-    first = to_document(of_paper, tables, ["Splits 3 to 10."], {"command": "subspan reproduce multi-session"})
-    assert "- command: `subspan reproduce multi-session`" in first
-    assert "- Splits 3 to 10." in first
-    again = to_document(of_paper, tables, [], {"date": "later"}, earlier=first + "\nBecause of the crops.\n")
-    assert again.endswith(f"{KEPT}\n\nBecause of the crops.\n")
-    assert "Splits 3 to 10." not in again
-    both = to_document(single_session_section("paper"), tables[:1], ["Images."], {"date": "today"}, earlier=again)
-    assert "# Multi-session" in both
-    assert "- date: later" in both
-    assert both.index("- date: later") < both.index("# Single session") < both.index("- Images.") < both.index(KEPT)
-    anew = to_document(of_paper, tables, ["Splits 4 to 10."], {}, earlier=both)
-    assert anew.count("# Multi-session\n") == anew.count("# Single session\n") == 1
-    assert "- date: later" not in anew
-    assert "- Images." in anew
-    assert anew.endswith("Because of the crops.\n")
+def test_a_page_tells_when_it_was_edited_and_when_a_source_changed(results, tmp_path):
+    source = tmp_path / "features" / "paper-random-1.npz"
+    source.parent.mkdir()
+    source.write_bytes(b"features")
+    page = page_of(random_split_tables(results, [1, 2], published())[1:], ["paper"], [source])
+    assert problems("multi-session", page, tmp_path) == []
+    assert problems("multi-session", page.replace("46.79", "46.97"), tmp_path) == [
+        "Recipe 'paper': the section was edited by hand."
+    ]
+    for edited in (f"{page}\nBy hand.\n", page.replace("Sixty base", "Sixteen base")):
+        assert problems("multi-session", edited, tmp_path)
+    source.write_bytes(b"others")
+    (changed,) = problems("multi-session", page, tmp_path)
+    assert "features/paper-random-1.npz has changed; run `subspan reproduce multi-session` again" in changed
+    source.unlink()
+    (gone,) = problems("multi-session", page, tmp_path)
+    assert "features/paper-random-1.npz is gone" in gone

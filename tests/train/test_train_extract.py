@@ -10,7 +10,7 @@ from colour_classes import colour_images, tiny_recipe
 from numpy.typing import NDArray
 
 from subspan.backbones.network import Network
-from subspan.cli.inputs import named
+from subspan.experiments.named_features import named
 from subspan.features.feature_set import FeatureSet
 from subspan.images.imageset import ImageSet
 from subspan.images.splits.folder_sessions import FolderSessions

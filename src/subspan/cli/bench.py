@@ -14,14 +14,13 @@ from rich.console import Console
 from subspan.cli import app
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
-from subspan.cli.inputs import find_all_embeddings, load_all
-from subspan.cli.shown_runs import run_shown
 from subspan.engine.contract import Learner
 from subspan.experiments.config import Config
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError, missing_for
 from subspan.experiments.multi_session import MultiSession
-from subspan.experiments.multi_session_runs import Job
+from subspan.experiments.multi_session_runs import Job, run_shown
+from subspan.experiments.named_features import find_all_embeddings, load_all
 from subspan.experiments.report.json_format import to_json
 from subspan.experiments.report.render import to_console
 from subspan.experiments.report.tables import results_table

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from subspan.cli import app
-from subspan.cli.inputs import find_embeddings, named
+from subspan.experiments.named_features import find_embeddings, named
 from subspan.features.feature_set import FeatureSet, Precision
 
 

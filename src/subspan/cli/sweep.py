@@ -11,11 +11,11 @@ from rich.console import Console
 from subspan.cli import app
 from subspan.cli.facts import command_line, version
 from subspan.cli.flags import Values, with_flags
-from subspan.cli.inputs import embeddings_of, named, usual_embeddings
 from subspan.experiments.config import PROTOCOLS, Config, Setting
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError
 from subspan.experiments.multi_session import MultiSession
+from subspan.experiments.named_features import embeddings_of, named, usual_embeddings
 from subspan.experiments.report.render import to_console
 from subspan.experiments.report.tables import Cell, Column, Row, Table
 from subspan.experiments.search import check_names, parse_values, trials_of

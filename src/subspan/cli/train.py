@@ -14,9 +14,9 @@ from subspan.backbones.network import Network
 from subspan.cli import app
 from subspan.cli.facts import version
 from subspan.cli.flags import Values, with_flags
-from subspan.cli.inputs import named
 from subspan.cli.train_network import network_system, store_result
 from subspan.cli.train_system import embeddings_for, train_system, trained_system
+from subspan.experiments.named_features import named
 from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.files.arrays import check_suffix
 from subspan.images.imageset import ImageSet

@@ -22,12 +22,12 @@ from subspan.experiments.multi_session import FIXED, RANDOM, MultiSession
 from subspan.experiments.report.summary import summarize
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.single_session import SingleSession
-from subspan.experiments.stored_results import SUFFIX, StoredResult
 from subspan.images.imageset import ImageSet
 from subspan.images.splits.split import Split
 from subspan.learners.parts.network_system import NetworkSystem
 from subspan.learners.parts.training_run import Training, TrainingRun
 from subspan.learners.registry import create_method, method_class, spec_of
+from subspan.paper.stored_results import SUFFIX, StoredResult
 from subspan.progress import shown_stages
 from subspan.train.collect import Contents
 from subspan.train.maps import SplitMaps, split_maps

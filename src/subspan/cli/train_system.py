@@ -13,7 +13,7 @@ from rich.console import Console
 
 from subspan.cli.facts import version
 from subspan.cli.flags import Values
-from subspan.cli.inputs import find_embeddings
+from subspan.experiments.named_features import find_embeddings
 from subspan.features.feature_set import FeatureSet
 from subspan.files.arrays import check_suffix
 from subspan.learners.parts.system import TrainedSystem

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 
 from subspan.engine.contract import Learner
 from subspan.experiments.fan_out import Placement, Tick, fan_out, nothing, with_notes
@@ -12,6 +13,7 @@ from subspan.experiments.inputs import ProtocolError, check_inputs
 from subspan.experiments.multi_session import MultiSession, run_together
 from subspan.experiments.results import MethodResult
 from subspan.features.feature_set import FeatureSet
+from subspan.progress import Progress
 
 Split = tuple[FeatureSet, NDArray | None]  # features of a file, embeddings of its classes
 
@@ -63,6 +65,26 @@ def run_jobs(
         on_result=on_group,
     )
     return [found[i] for i in range(len(jobs))]
+
+
+def run_shown(
+    splits: Sequence[Split],
+    jobs: Sequence[Job],
+    placement: Placement,
+    console: Console,
+    what: str = "sessions",
+    *,
+    keep_predictions: bool = False,
+) -> list[MethodResult]:
+    """The same with a bar that counts the sessions; ``what`` names them there."""
+    total = sum(-(-splits[job.splits[0]][0].novel_count // job.protocol.ways) for job in jobs)
+    with Progress(console) as bar:
+        task = bar.add_task(what, total=total)
+        results = run_jobs(
+            splits, jobs, placement, on_session=lambda: bar.advance(task), keep_predictions=keep_predictions
+        )
+        bar.update(task, completed=total)
+    return results
 
 
 def _in_step(splits: Sequence[Split], jobs: Sequence[Job]) -> list[list[int]]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from subspan.experiments.report.tables import Cell, Column
-from subspan.experiments.stored_results import StoredResult
 from subspan.learners.parts.trained_part import TrainedPart
+from subspan.paper.stored_results import StoredResult
 
 
 @dataclass(frozen=True)

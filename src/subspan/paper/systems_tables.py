@@ -21,6 +21,7 @@ from subspan.paper.multi_session_tables import (
     STORED,
     our_cells,
     published_cells,
+    run_notes,
     session_measures,
     source_note,
 )
@@ -52,13 +53,7 @@ class SystemRun:
 
 
 def systems_table(
-    runs: Sequence[SystemRun],
-    quoted: Sequence[PublishedRow],
-    published: Published,
-    *,
-    fixed: bool,
-    recipe: str,
-    notes: Sequence[str],
+    runs: Sequence[SystemRun], published: Published, splits: Sequence[str], *, fixed: bool, recipe: str
 ) -> ReportTable:
     """Every system, the published row of the same system above ours.
 
@@ -72,44 +67,40 @@ def systems_table(
     )
     columns = (*(measure.column for measure in measures), *costs)
     last = max(number for number, column in enumerate(columns) if column.key.startswith("session_"))
-    theirs = {name: row for row in quoted for name in row.systems}
+    tables = [*([published.fixed_split] if fixed else []), published.without_memory, published.with_memory]
+    theirs: dict[str, PublishedRow] = {}  # where several tables have a system, the last
+    for row in (row for table in tables for row in table.rows):
+        theirs |= dict.fromkeys(row.systems, row)
     rows = []
     for run in sorted(runs, key=lambda run: (run.result.memory, run.name)):
-        row = theirs.get(run.name)
+        memory, row = "+M" if run.result.memory else "-M", theirs.get(run.name)
         if row is not None and row.memory not in (None, run.result.memory):
             row = None
         if row is not None:
             label = PUBLISHED if fixed and row.memory is None else QUOTED  # only the paper's tables tell of memory
-            headings = (run.name, memory_text(run.result.memory), label, row.source)
-            rows.append(Row(headings, (*published_cells(row, measures), Cell(), Cell(), Cell()), run.name))
+            cells = (*published_cells(row, measures), Cell(), Cell(), Cell())
+            rows.append(Row((run.name, memory, label, row.source, ""), cells, run.name))
         ours = list(our_cells(run.result, measures))
         if fixed and row is not None and ours[last].value < row.accuracy[-1] - BELOW:
             ours[last] = replace(ours[last], mark=MARK)
-        headings = (run.name, memory_text(run.result.memory), STORED if run.stored else OURS, run.marks)
+        headings = (run.name, memory, STORED if run.stored else OURS, run.marks, run.training.place)
         rows.append(Row(headings, (*ours, *cost_cells(run.training, run.seconds), Cell(run.splits)), run.name))
-    where = "the fixed split" if fixed else "random splits"
-    heading = f"Systems on {where}, recipe {recipe}"
-    trained = [run for run in runs if run.training.place]
-    parts = dict.fromkeys(f"{run.name}: its part was trained on {run.training.place}" for run in trained)
+    heading = f"Systems on {'the fixed split' if fixed else 'random splits'}, recipe {recipe}"
     setting = (
         f"{MARK}: the last session is more than {BELOW:g} points below the published row. Published rows have networks "
         f"of their own; '{QUOTED}': as the paper quotes it beside its random splits."
         if fixed
         else f"'{QUOTED}': as the paper quotes it, on the fixed split, with a network of its own: another setting."
     )
-    all_notes = (
-        *notes,
+    notes = (
+        f"Splits: {', '.join(splits)}; a system is averaged over those it can run on.",
         setting,
-        source_note(published, {row.source for row in quoted}),
-        *(f"{sentence}." for sentence in parts),
+        source_note(published, {row.source for row in theirs.values()}),
+        *run_notes([run.result for run in runs]),
     )
-    headings = ("system", "memory", "row", "marks")
     name = f"systems-{'fixed' if fixed else 'random'}-{recipe}"
-    return ReportTable(name, heading, Table(headings, columns, tuple(rows), heading, all_notes))
-
-
-def memory_text(memory: bool) -> str:
-    return "+M" if memory else "-M"
+    headings = ("system", "memory", "row", "marks", "part trained on")
+    return ReportTable(name, heading, Table(headings, columns, tuple(rows), heading, notes))
 
 
 def cost_picture(runs: Sequence[SystemRun]) -> ReportFigure:

@@ -32,7 +32,7 @@ def to_console(table: Table, width: int = 120, decimals: int = 1) -> Group:
 
 def to_markdown(table: Table) -> str:
     """GitHub's pipe tables, one per column group."""
-    parts = [f"## {_markdown_escape(table.title)}"] if table.title else []
+    parts = [f"## {markdown_escape(table.title)}"] if table.title else []
     for name, numbers in table.column_groups():
         columns = [table.columns[number] for number in numbers]
         lines = [
@@ -42,9 +42,9 @@ def to_markdown(table: Table) -> str:
         for row in table.rows:
             texts = [_text(row.cells[number], table.columns[number]) for number in numbers]
             marked = [f"**{t}**" if row.cells[n].top else t for t, n in zip(texts, numbers, strict=True)]
-            lines.append(_pipes([*(_markdown_escape(heading) for heading in row.headings), *marked]))
-        parts.extend([*([f"**{_markdown_escape(name)}**"] if name else []), "\n".join(lines)])
-    parts.extend(_markdown_escape(note) for note in table.notes)
+            lines.append(_pipes([*(markdown_escape(heading) for heading in row.headings), *marked]))
+        parts.extend([*([f"**{markdown_escape(name)}**"] if name else []), "\n".join(lines)])
+    parts.extend(markdown_escape(note) for note in table.notes)
     return "\n\n".join(parts) + "\n"
 
 
@@ -178,7 +178,8 @@ def _pipes(texts: list[str]) -> str:
     return "| " + " | ".join(texts) + " |"
 
 
-def _markdown_escape(text: str) -> str:
+def markdown_escape(text: str) -> str:
+    """Text that markdown shows as it stands."""
     return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", text)
 
 

@@ -1,0 +1,47 @@
+"""The feature files of a folder, found by their names: RECIPE-random-1, RECIPE-fixed, RECIPE-ravi, RECIPE-tiered."""
+
+from pathlib import Path
+
+from subspan.experiments.named_features import named
+from subspan.features.feature_set import FeatureFileError, FeatureSet
+from subspan.files.arrays import SUFFIXES
+
+FOLDER = Path("benchmarks") / "features"
+
+
+def find_folder(named_folder: Path | None, start: Path) -> Path:
+    """The folder asked for, or ``benchmarks/features`` in ``start`` or above it."""
+    if named_folder is not None:
+        if not named_folder.is_dir():
+            raise FeatureFileError(f"there is no folder '{named_folder}' of feature files")
+        return named_folder
+    for place in (start, *start.parents):
+        if (place / FOLDER).is_dir():
+            return place / FOLDER
+    raise FeatureFileError(
+        f"there is no folder {FOLDER} in '{start}' or above it; run this inside a checkout of Subspan, or name a "
+        "folder of feature files with --features"
+    )
+
+
+def find_file(folder: Path, stem: str) -> Path | None:
+    """The feature file of this name, in either form, if there is one."""
+    found = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
+    if len(found) > 1:
+        raise FeatureFileError(f"'{found[0]}' and '{found[1]}' are two files of one split; remove one")
+    return found[0] if found else None
+
+
+def load(path: Path, split: str, classes: tuple[int, int]) -> FeatureSet:
+    """A feature file, if it is of the novel classes of the split its name says and has so many base and novel ones."""
+    features = named(FeatureSet.load(path))
+    contents, told = features.meta.get("contents"), str(features.meta.get("split", split))
+    kind = contents.get("novel", "novel") if isinstance(contents, dict) else "novel"
+    if split not in (told, told.partition(":")[0]) or kind != "novel":
+        raise FeatureFileError(f"'{path}' is named after {split} but was made from the {kind} classes of {told}")
+    if (features.base_count, features.novel_count) != classes:
+        raise FeatureFileError(
+            f"'{path}' has {features.base_count} base and {features.novel_count} novel classes; {split} has "
+            f"{classes[0]} and {classes[1]}"
+        )
+    return features

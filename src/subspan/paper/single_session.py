@@ -1,0 +1,210 @@
+"""The paper's single-session experiments with one recipe: from its feature files to tables and two pictures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from subspan.experiments.config import PACKAGED, Config, Setting
+from subspan.experiments.episodes import Episodes
+from subspan.experiments.fan_out import Placement
+from subspan.experiments.inputs import ProtocolError, missing_for
+from subspan.experiments.named_features import embeddings_of
+from subspan.experiments.report.figures import ReportFigure, weight_space_picture
+from subspan.experiments.single_session import SingleSession
+from subspan.experiments.single_session_runs import Cell, run_cells
+from subspan.features.feature_set import FeatureFileError, FeatureSet
+from subspan.files.arrays import SUFFIXES
+from subspan.paper.costs import TrainingCost
+from subspan.paper.feature_folder import find_file, find_folder, load
+from subspan.paper.multi_session_tables import BEYOND
+from subspan.paper.pages import SINGLE_SESSION, Section
+from subspan.paper.published import published
+from subspan.paper.single_session_tables import (
+    DATA,
+    DELTA_CAVEAT,
+    EpisodeRun,
+    costs_table,
+    episodes_table,
+    settings_table,
+)
+from subspan.paper.systems import PARTS, chosen_systems, episode_settings, part_of, stored_episodes
+from subspan.progress import Progress
+
+PROTOCOL = SingleSession()
+PICTURED = {"Subspace", "Semantic subspace (label)"}  # 5-shot: moving and fixed targets
+
+
+@dataclass(frozen=True)
+class Half:
+    """One data set of the table."""
+
+    data: str
+    split: str  # as the feature file names it
+    classes: tuple[int, int]  # base and novel
+
+    @property
+    def name(self) -> str:
+        return f"{SINGLE_SESSION}-{self.data}"
+
+    def config(self, recipe: str) -> str:
+        """The packaged settings: a recipe's own where it has some, else those of the paper's."""
+        own = f"{self.name}-{recipe}"
+        return own if own in PACKAGED else self.name
+
+
+HALVES = (Half("mini", "ravi", (64, 20)), Half("tiered", "tiered", (200, 160)))
+
+
+def protocol_of(count: int | None, seed: int) -> SingleSession:
+    """The protocol with so many episodes of this seed; the paper's number where none is given."""
+    return replace(PROTOCOL, count=PROTOCOL.count if count is None else count, seed=seed)
+
+
+def make(
+    features: Path | None,
+    recipe: str,
+    *,
+    place: Placement,
+    console: Console,
+    protocol: SingleSession,
+    config: str | None = None,
+    data: str | None = None,
+    episodes: Path | None = None,
+    episodes_out: Path | None = None,
+    systems: str = "",
+    parts_folder: Path | None = None,
+) -> Section:
+    """All tables and pictures of a recipe, of each half of the table whose file a folder has."""
+    wanted = chosen_systems(systems, SINGLE_SESSION)
+    folder = find_folder(features, Path.cwd())
+    files = find_halves(folder, recipe, data)
+    if len(files) > 1 and (config or episodes or episodes_out):
+        raise ProtocolError("--config, --episodes and --episodes-out are for one data set; choose it with --data")
+    parts = parts_folder or folder.parent / PARTS
+    tables, figures, facts, sources = [], [], {}, [*files.values()]
+    missing = [f"No feature file {recipe}-{half.split} of {DATA[half.data]}." for half in HALVES if half not in files]
+    for half, path in files.items():
+        title, source = DATA[half.data], config or half.config(recipe)
+        loaded = load(path, half.split, half.classes)
+        settings = Config.load(source, SINGLE_SESSION)
+        able, unable = _able([replace(one, shots=one.shots or protocol.shots) for one in settings.settings], loaded)
+        drawn = _episodes(protocol, loaded, able, episodes)
+        if episodes_out is not None:
+            console.print(f"Episodes: {drawn.save(episodes_out)}", soft_wrap=True)
+        shots = sorted({setting.shots or protocol.shots for setting in able})
+        beside, left_out = episode_settings(wanted, loaded, parts, shots)
+        stored, absent, read = stored_episodes(wanted, parts, drawn, shots, recipe)
+        runs = [*_run(protocol, loaded, [*able, *beside], drawn, place, console), *stored]
+        tables += [
+            episodes_table(half.data, runs, published(), notes_on(loaded, recipe, protocol.count)),
+            costs_table(half.data, runs),
+            settings_table(half.data, able, str(settings.about.get("chosen", "chosen by the user"))),
+        ]
+        figures += _pictures(runs, half)
+        sources += read
+        missing += [f"{title}: {sentence}" for sentence in (*unable, *left_out, *absent)]
+        if loaded.head == "cosine" and source == half.name:
+            missing.append(f"{title}: settings for a cosine head; those for a linear one were taken.")
+        facts[f"settings, {title}"] = source if config else f"{source}, which comes with the package"
+        facts[f"episodes, {title}"] = f"hash {drawn.protocol} on items {drawn.items}"
+    title = f"Subspan: the paper's single-session experiments, recipe {recipe}"
+    return Section(
+        SINGLE_SESSION,
+        recipe,
+        title,
+        protocol,
+        [],
+        tables,
+        figures,
+        [DELTA_CAVEAT],
+        missing,
+        facts,
+        sources,
+        decimals=2,
+    )
+
+
+def find_halves(folder: Path, recipe: str, data: str | None) -> dict[Half, Path]:
+    """The feature file of each half of the table that the folder has, or of the one asked for."""
+    if data is not None and data not in DATA:
+        raise ProtocolError(f"--data must be one of {', '.join(DATA)}; got '{data}'")
+    wanted = [half for half in HALVES if data in (None, half.data)]
+    files = {half: path for half in wanted if (path := find_file(folder, f"{recipe}-{half.split}"))}
+    if not files:
+        names = " or ".join(f"{recipe}-{half.split}" for half in wanted)
+        raise FeatureFileError(f"'{folder}' has no feature file {names} ({' or '.join(SUFFIXES)})")
+    return files
+
+
+def notes_on(features: FeatureSet, recipe: str, count: int) -> list[str]:
+    """What of the features makes ours differ from the paper's."""
+    fewest = min(int((features.base_test_labels == c).sum()) for c in range(features.base_count))
+    accuracy = features.meta.get("session0_test")
+    at = f" Session 0 is at {accuracy:.2f} % on these." if isinstance(accuracy, float) else ""
+    few = f" Only {count} episodes; the paper has {PROTOCOL.count}." if count != PROTOCOL.count else ""
+    return [
+        f"Base queries: ours are held out of each base class's own images ({fewest} of them, which the network did not "
+        f"see); the paper trains on all and asks about other ImageNet images.{at} Network by recipe '{recipe}'.{few}"
+    ]
+
+
+def _able(settings: Sequence[Setting], features: FeatureSet) -> tuple[list[Setting], list[str]]:
+    """The settings without methods of our own whose arrays the file lacks, and a sentence for each of these."""
+    reasons = {
+        number: reason
+        for number, setting in enumerate(settings)
+        if setting.method in BEYOND and (reason := missing_for(features, setting.create(), False, None))
+    }
+    able = [setting for number, setting in enumerate(settings) if number not in reasons]
+    if reasons and not able:
+        raise ProtocolError(next(iter(reasons.values())))
+    return able, [f"{settings[number].name}, {settings[number].shots}-shot: {reasons[number]}." for number in reasons]
+
+
+def _episodes(
+    protocol: SingleSession, features: FeatureSet, settings: Sequence[Setting], replayed: Path | None
+) -> Episodes:
+    """The episodes with the most shots that a setting asks for, drawn or read."""
+    if replayed is None:
+        most = max((setting.shots or protocol.shots for setting in settings), default=protocol.shots)
+        return replace(protocol, shots=most).draw(features)
+    drawn = Episodes.load(replayed)
+    drawn.check(features)
+    return drawn
+
+
+def _run(
+    protocol: SingleSession,
+    features: FeatureSet,
+    settings: Sequence[Setting],
+    episodes: Episodes,
+    place: Placement,
+    console: Console,
+) -> list[EpisodeRun]:
+    cells = [Cell(one.create(), one.shots or protocol.shots, one.embeddings) for one in settings]
+    with Progress(console) as bar:
+        task = bar.add_task("episodes", total=len(cells) * len(episodes))
+        results = run_cells(
+            protocol,
+            features,
+            cells,
+            place,
+            embeddings=embeddings_of(features, settings),
+            episodes=episodes,
+            on_episodes=lambda done: bar.advance(task, done),
+        )
+    trainings = [TrainingCost.of_parts([part_of(cell.method, features)]) for cell in cells]
+    return [EpisodeRun(*one) for one in zip(settings, results, trainings, strict=True)]
+
+
+def _pictures(runs: Sequence[EpisodeRun], half: Half) -> list[ReportFigure]:
+    """The weight space of the first episode with moving and with fixed targets."""
+    shots = max(run.result.shots for run in runs)
+    pictures = [
+        weight_space_picture(f"{run.setting.name}, {DATA[half.data]}, {shots}-shot, first episode", space)
+        for run in runs
+        if run.setting.name in PICTURED and run.result.shots == shots and (space := run.result.weight_space) is not None
+    ]
+    return [replace(one, name=f"{half.name}-{one.name}") for one in pictures]
