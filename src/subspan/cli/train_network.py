@@ -27,7 +27,6 @@ from subspan.protocols.multi_session import FIXED, RANDOM, MultiSession
 from subspan.protocols.results import EpisodeResult, MethodResult
 from subspan.protocols.single_session import SingleSession
 from subspan.protocols.stored_results import SUFFIX, StoredResult
-from subspan.report.summary import summarize
 from subspan.systems.network import NetworkSystem
 from subspan.systems.training_run import Training, TrainingRun
 from subspan.train.collect import Contents
@@ -138,5 +137,5 @@ def _told(result: MethodResult | EpisodeResult) -> str:
     if isinstance(result, EpisodeResult):
         half = float(interval_half_width(result.joint))
         return f"{result.shots} shots, {result.joint.mean():.2f} +- {half:.2f} %, Delta {result.delta.mean():.2f}"
-    weighted = np.mean(summarize(result).weighted, axis=0)
-    return "accuracy after each session " + " ".join(f"{value:.2f}" for value in weighted)
+    weighted = np.mean(result.weighted, axis=0)
+    return "weighted accuracy after each session " + " ".join(f"{value:.2f}" for value in weighted)

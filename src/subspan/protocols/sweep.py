@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..features import FeatureSet
 from ..methods import Method, spec_of
-from ..metrics import class_weighted_accuracy, interval_half_width
+from ..metrics import interval_half_width
 from .config import Setting
 from .episodes import digest_of_items
 from .fan_out import Placement, nothing
@@ -46,8 +46,8 @@ class Trial:
 class Outcome:
     """What a trial reached, in percent."""
 
-    score: float  # mean accuracy: joint over episodes, or on all classes after the last session
-    half_width: float  # of its 95 % interval; NaN with one sample
+    score: float  # mean accuracy: joint over episodes, or weighted after the last session
+    half_width: float  # of its 95 % interval; NaN where the samples have no spread
 
 
 def check_development(features: FeatureSet, protocol: Protocol) -> None:
@@ -177,8 +177,7 @@ def _of_episodes(result: EpisodeResult) -> Outcome:
 
 
 def _of_sessions(result: MethodResult) -> Outcome:
-    counts = result.class_counts
-    last = class_weighted_accuracy(result.base[:, -1], result.novel[:, -1], counts[0], counts[-1] - counts[0])
+    last = result.weighted[:, -1]
     return Outcome(float(last.mean()), float(interval_half_width(last)))
 
 
