@@ -117,7 +117,7 @@ def bench(
     seconds = time.perf_counter() - began
     for note in dict.fromkeys(note for result in results for note in result.notes):
         console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
-    Console(width=max(120, Console().width)).print(to_console(results_table(results, _title(files, setup))))
+    Console(width=max(120, Console().width)).print(to_console(results_table(results, _title(files, setup, sets))))
     if json_path is not None:
         with replacing(json_path) as file:
             file.write_text(json.dumps(to_json(results), indent=1) + "\n", "utf-8")
@@ -190,8 +190,8 @@ def _table_order(name: str) -> tuple[int, str]:
     return (order.index(name) if name in order else len(order), name)
 
 
-def _title(files: Sequence[Path] | None, protocol: MultiSession) -> str:
+def _title(files: Sequence[Path] | None, protocol: MultiSession, sets: Sequence[FeatureSet]) -> str:
     what = ", ".join(path.name for path in files) if files else "bundled miniImageNet features"
-    plural = "" if protocol.draws == 1 else "s"
-    draws = f"{protocol.draws} support draw{plural}" if protocol.draws else "first images in file order"
+    count = max(protocol.draws_of(features) for features in sets)
+    draws = f"{count} support draw{'' if count == 1 else 's'}" if protocol.draws else "first images in file order"
     return f"Multi-session, {what}: {protocol.ways} ways, {protocol.shots} shots, {draws}; accuracy in percent"
