@@ -41,7 +41,7 @@ from subspan.engine.objective import append_one
 from subspan.engine.statistics import class_means, within_classes
 from subspan.files import store
 from subspan.learners.automatic import AUTO, automatic_method
-from subspan.learners.registry import create_method, method_options, spec_of
+from subspan.learners.registry import create_method, method_options, spec_of, split_spec
 from subspan.state import FEATURE_LENGTH, ModelState, SessionRecord, StoredState, make_record, records_of
 from subspan.values import check_kind, finite, length, like, plain_label, show, tensor_of, to_numpy
 
@@ -517,7 +517,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             options |= {"beta_base": base, "beta_novel": novel}
         if spec == AUTO:
             spec = auto
-            if not options.keys() <= method_options(name := spec.partition(":")[0]).keys():
+            if not options.keys() <= method_options(name := split_spec(spec)[0]).keys():
                 raise ValueError(
                     f"gamma and beta are options of methods that train; 'auto' is '{name}' here, which does not: name "
                     "one, as in method='subspace'"
@@ -535,7 +535,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         """Take a base session as the model's first state."""
         state.check_needs(method)
         self.n_features_in_ = state.width
-        self._adopt([replace(state, learned=sessions.start(method, state.base))])
+        self._adopt([replace(state, learned=_laid_out(sessions.start(method, state.base)))])
 
     def _last(self) -> ModelState:
         check_is_fitted(self)
@@ -630,7 +630,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 f"method '{spec_of(method)}' diverged on this session; lower its learning_rate or use solver=optimum; "
                 "the model is unchanged"
             )
-        return learned
+        return _laid_out(learned)
 
     def scorer(self) -> Callable[[Tensor], Tensor]:
         """The scores (n, C) as a function of features (n, d), nothing checked: for exporting the model."""
@@ -728,3 +728,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _augment(self, features: Tensor, with_bias: bool) -> Tensor:
         return append_one(features) if with_bias else features
+
+
+def _laid_out(state: State) -> State:
+    """The state as it will lie in memory once it was saved and loaded: sums go the same way."""
+    return state.mapped(torch.Tensor.contiguous)

@@ -234,13 +234,13 @@ def test_options_reach_the_regularizers_and_no_others(subspan, split, tmp_path):
     path = tmp_path / "options.json"
     status, _, _ = subspan(
         "bench", split, *QUICK, "--draws", 0, "--no-memory", "--json", path, "--old-penalty", "squared",
-        "--solver", "optimum", "--start", "zeros", "--dtype", "float64", "--ways", C1,
+        "--solver", "optimum", "--new-rows", "zeros", "--dtype", "float64", "--ways", C1,
         "--method", "finetune:old_penalty=norm", "--method", "subspace", "--method", "imprint",
     )  # fmt: skip
     assert status == 0
     specs = [set(re.split("[:,]", r["method"])) for r in json.loads(path.read_text())]
-    assert specs[0] == {"finetune", "solver=optimum", "start=zeros"}  # its own old_penalty, the default, stands
-    assert specs[1] == {"subspace", "old_penalty=squared", "solver=optimum", "start=zeros"}
+    assert specs[0] == {"finetune", "solver=optimum", "new_rows=zeros"}  # its own old_penalty, the default, stands
+    assert specs[1] == {"subspace", "old_penalty=squared", "solver=optimum", "new_rows=zeros"}
     assert specs[2] == {"imprint"}
 
 
