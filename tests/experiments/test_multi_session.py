@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from small_features import C0, C1, D, make_features
+from small_features import C0, C1, TURNED, D, make_features, turned_arrays
 
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError
@@ -17,6 +17,15 @@ PROTOCOL = MultiSession(ways=3, shots=2, draws=0, dtype="float64")
 
 def unit(v):
     return v / np.linalg.norm(v, axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("turned", TURNED)
+def test_arrays_are_taken_however_they_lie_in_memory(turned):
+    features, embeddings, method = make_features(bias=True), np.eye(C0 + C1), create_method("semantic:max_steps=5")
+    expected = PROTOCOL.run(features, method, memory=True, embeddings=embeddings)
+    other = PROTOCOL.run(turned_arrays(features, turned), method, memory=True, embeddings=TURNED[turned](embeddings))
+    np.testing.assert_array_equal(other.base, expected.base)
+    np.testing.assert_array_equal(other.novel, expected.novel)
 
 
 def test_prototypes_session_by_session():
