@@ -95,7 +95,8 @@ def to_text(section: Section, facts: Mapping[str, str], pictures: Sequence[str] 
     """A section as markdown, below the comment that says what it was made from."""
     every = Counter(note for one in section.tables for note in one.table.notes)
     shared = [note for note, count in every.items() if count > 1]
-    parts = [f"## Recipe {section.recipe}", "\n".join(section.findings), *pictures]
+    found = [sentence for sentence in section.findings if not any(sentence in note for note in every)]
+    parts = [f"## Recipe {section.recipe}", *found, *pictures]
     for one in section.tables:
         text = to_markdown(one.table).replace("## ", "### ", 1)
         for note in map(markdown_escape, shared):

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from rich.console import Console
 
 from subspan.engine.contract import Base, Learner
@@ -28,6 +27,7 @@ from subspan.paper.published import published
 from subspan.paper.single_session_tables import EpisodeRun
 from subspan.paper.stored_results import StoredResult, stored_results
 from subspan.paper.systems_tables import SystemRun
+from subspan.values import tensor_of
 
 EVERY = "all"
 PARTS = "systems"  # folder of trained parts and stored results, beside the one of feature files
@@ -173,7 +173,7 @@ def part_of(method: Learner, features: FeatureSet) -> TrainedPart | None:
     """The trained part of a system for a feature file; None for a method or a system without."""
     if not isinstance(method, TrainedSystem):
         return None
-    rows = torch.tensor(features.for_linear_scores().base_weight, dtype=torch.float32)
+    rows = tensor_of(features.for_linear_scores().base_weight).float()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DrawnFeaturesWarning)  # tables say so by themselves
         return method.part(Base(rows))

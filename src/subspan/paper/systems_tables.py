@@ -96,7 +96,7 @@ def systems_table(
         f"Splits: {', '.join(splits)}; a system is averaged over those it can run on.",
         setting,
         source_note(published, {row.source for row in theirs.values()}),
-        *run_notes([run.result for run in runs]),
+        *run_notes([run.result for run in runs if not run.marks]),
     )
     name = f"systems-{'fixed' if fixed else 'random'}-{recipe}"
     headings = ("system", "memory", "row", "marks", "part trained on")
@@ -112,7 +112,7 @@ def cost_picture(runs: Sequence[SystemRun]) -> ReportFigure:
     return ReportFigure(
         name="systems-cost",
         title="Accuracy of systems against their cost",
-        caption="Accuracy on all classes after the last session without memory, against the seconds that a split costs "
+        caption="Weighted accuracy after the last session without memory, against the seconds that a split costs "
         "beyond its base session: training of the system's own part (orange squares), all sessions and scoring. "
         f"Highest: {best}.",
         alt=f"Scatter plot of accuracy against cost. {told}.",
