@@ -6,7 +6,7 @@ one split run twice, without memory: with the network left as it is, and with th
 images are computed anew after every move; the rows are learned on features of evaluation mode in both cases.
 
 Measured on 2026-11-15 on one NVIDIA H200 with a short run on split 0 (24 epochs, 71.9 % in session 0, `gap --seed 1` of
-base_sessions.md), by
+docs/tried.md), by
 
     python benchmarks/batch_norm_drift.py --run runs/gap-seed-1 --data ../shared/data/mini-imagenet
 

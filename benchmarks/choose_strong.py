@@ -25,7 +25,7 @@ both, and of the support, images that the fixed split tests are left out, as it 
 image of either split takes part in the choice.
 
 What it chose on 2026-11-18 is what `strong` is: CutMix on 90 % and half of the crops by area for all, pools by turns.
-Figures are in base_sessions.md, run S.
+Figures are in docs/tried.md.
 """
 
 import argparse

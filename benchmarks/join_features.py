@@ -7,7 +7,7 @@ A recipe with `--members` does this with the networks themselves. Files must be 
 of images. Features of unit length stand side by side; covariances between networks are not in the files and count as
 zero. With --kept they are brought down to their principal directions, of class means and covariances.
 
-Figures are in base_sessions.md.
+Figures are in docs/tried.md.
 """
 
 import argparse

@@ -6,7 +6,7 @@
 `subspan train --members` trains networks of one recipe and joins them the same way; this is for finding out which
 networks are worth joining. With feature files alone, join_features.py comes close.
 
-Figures are in base_sessions.md.
+Figures are in docs/tried.md.
 """
 
 import argparse

@@ -5,13 +5,13 @@
     python benchmarks/make_parts.py benchmarks/features/strong-ravi.npz --out benchmarks/systems
 
 A part takes eight seconds to four minutes of one core, all of a multi-session file five to seven minutes. What is there
-already is kept; delete it to train it anew. `--signal 0.6` was chosen on split 0 (docs/systems.md), the numbers of
+already is kept; delete it to train it anew. `--signal 0.6` was chosen on split 0 (docs/tried.md), the numbers of
 steps are what a laptop can give.
 
 A file of the single-session protocol (RECIPE-ravi, RECIPE-tiered) gets a part for each number of shots where a system
 has that option, SYSTEM-FILE-1-shot.npz and SYSTEM-FILE-5-shot.npz. Small parts come first: the last three systems have
 0.65 to 0.77 MB each for 640 features, 0.2 to 0.42 MB for 320. `lwof` has `--signal 1` there, and on features of
-`strong` so has `attractor`, chosen on development classes (docs/systems.md). The five small parts take six minutes of
+`strong` so has `attractor`, chosen on development classes (docs/tried.md). The five small parts take six minutes of
 one core, all nine about thirteen.
 """
 

@@ -14,7 +14,7 @@ has, every other row of which stays as it is; 48 trials, under a minute:
 
     python benchmarks/make_settings.py --out runs/sweep-paper --sweep benchmarks/features/paper-ravi-development.npz
 
-Features of recipe `strong` have a cosine head, which the paper's values do not fit (benchmarks/base_sessions.md,
+Features of recipe `strong` have a cosine head, which the paper's values do not fit (docs/tried.md,
 "Options for a cosine head"): all is chosen. One command sweeps and writes; the same again goes on after a kill:
 
     python benchmarks/make_settings.py --recipe strong --out runs/sweep-strong \

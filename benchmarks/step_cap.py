@@ -22,7 +22,7 @@ Measured on 2026-11-16 on the CPU, splits 1 to 10 (recipe `paper`), three draws 
 So the published subspace row with memory is met by sessions that no cap has ended, to 0.4 points on average, the
 fine-tuning row without memory, too, to 1.2 (4.2 with the cap), and the subspace row without memory by sessions of at
 most 1200 steps, to 0.5. What ended those is not known; a looser tolerance for all does not explain it
-(docs/results.md).
+(docs/differences.md).
 
     python benchmarks/step_cap.py benchmarks/features/paper-random-* --draws 3
 """

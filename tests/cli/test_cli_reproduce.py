@@ -173,7 +173,7 @@ def test_our_own_method_has_the_options_of_each_recipe(written, strong, folder):
 
 def test_methods_of_the_paper_have_the_options_of_each_recipe(strong):
     text = (strong / "R.md").read_text().replace("\\", "")
-    notes = set(re.findall(r"- (\w+): on recipe 'strong' run as (\w+:[^ ]+)\.", text))
+    notes = set(re.findall(r"(?m)^(\w+): on recipe 'strong' run as (\w+:[^ ]+)\.", text))
     settings = Config.load("multi-session-strong", "multi-session").settings
     assert notes == {(setting.method, spec_of(setting.create())) for setting in settings}
     assert len(settings) == 5

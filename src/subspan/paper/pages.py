@@ -15,7 +15,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from subspan.experiments.report.render import markdown_escape, to_markdown
 from subspan.files.atomic import replacing
 from subspan.learners.parts.system import MARKS
 from subspan.learners.registry import list_network_systems, list_systems, method_class
+from subspan.paper.published import published
 
 MULTI_SESSION, SINGLE_SESSION = "multi-session", "single-session"
 PAPER = "paper"  # the paper's own recipe, whose section comes first
@@ -38,8 +39,44 @@ ours, in percent, on networks of our own (a recipe is how these were trained). [
     SINGLE_SESSION: """# Results: single session
 
 An episode starts from session 0, learns 5 novel classes from 1 or 5 images each, without memory, and is asked about 25
-base and 25 novel images. [What differs](differences.md) says why ours and the published figures do.""",
+base and 25 novel images. Means of 2000 episodes, in percent; [what differs](differences.md) says why.""",
 }
+LEGEND: Mapping[str, str] = {  # beside the marks of sources; notes of tables that say the same are left out
+    "published": "printed by the paper, or by a system's own one; with a network of theirs",
+    "quoted": "another system as the paper quotes it, with a network of its own; not run by us; *: read off a plot",
+    "ours": "measured here; ± is half of the 95 % interval",
+    "ours, stored": "measured once, with images; kept as a file",
+}
+LEGENDS: Mapping[str, Mapping[str, str]] = {
+    MULTI_SESSION: LEGEND
+    | {
+        "ours, scaled": "ours times the paper's session-0 accuracy over ours; †: further than 2 points from published",
+        "average, drop": "over all sessions; of published rows computed from these",
+        "‡": "on the fixed split, a last session more than 3 points below the published one",
+        "p": "of a paired t-test over splits, times the number of comparisons; the bar is 0.01",
+        "min, sec": "minutes of training a system's own part; seconds of all sessions of a split, scoring included",
+    },
+    SINGLE_SESSION: LEGEND
+    | {
+        "bold": "ours: not below the best of its column (paired t-test, p < 0.05 after Bonferroni); else as printed",
+        "Delta": "accuracy among all classes less that among a half's own, mean of both; always wrong has the best, 0",
+        "min, sec": "minutes of training a system's own part; seconds of all episodes in all, scoring included",
+        "beta": "of the base rows; as in the multi-session code, R_old is a norm and support images have five copies",
+        "°": "a setting not in the paper's appendix, left at the value of the multi-session experiments",
+    },
+}
+SAID_ONCE = (
+    "Sources: ",
+    "'published'",
+    "'quoted'",
+    "Average and drop",
+    "‡: ",
+    "p: ",
+    "Mean over",
+    "Delta: ",
+    "Beyond the base",
+    "beta ",
+)
 SYSTEMS = """# Systems
 
 Published systems, run on the same frozen features as every method. Any of them runs by name; `subspan systems NAME`
@@ -94,18 +131,18 @@ def write_section(path: Path, section: Section, facts: Mapping[str, str]) -> Non
 def to_text(section: Section, facts: Mapping[str, str], pictures: Sequence[str] = ()) -> str:
     """A section as markdown, below the comment that says what it was made from."""
     every = Counter(note for one in section.tables for note in one.table.notes)
-    shared = [note for note, count in every.items() if count > 1]
+    runs = [note for note in every if " run as " in note or ": its part was " in note]
+    shared = [note for note, count in every.items() if count > 1 and note not in runs]
     found = [sentence for sentence in section.findings if not any(sentence in note for note in every)]
     parts = [f"## Recipe {section.recipe}", *found, *pictures]
     for one in section.tables:
-        text = to_markdown(one.table).replace("## ", "### ", 1)
-        for note in map(markdown_escape, shared):
-            text = text.replace(f"\n{note}\n", "")
-        parts.append(text.strip())
-    notes = [*map(markdown_escape, shared), f"`{facts['command']}`, {facts['date']}, {facts['device']}."]
-    parts += ["### Notes", "\n".join(f"- {note}" for note in notes)]
-    if section.missing:
-        parts += ["Not in these tables:", "\n".join(["```text", *section.missing, "```"])]
+        own = [note for note in one.table.notes if not note.startswith(SAID_ONCE) and note not in (*runs, *shared)]
+        parts.append(to_markdown(replace(one.table, notes=tuple(own))).replace("## ", "### ", 1).strip())
+    notes = [markdown_escape(note) for note in shared if not note.startswith(SAID_ONCE)]
+    parts += ["### Notes", "\n".join(f"- {note}" for note in notes)] if notes else []
+    parts += [f"`{facts['command']}`, {facts['date']}, {facts['device']}."]
+    for title, lines in (("Run with:", runs), ("Not in these tables:", section.missing)):
+        parts += [title, "\n".join(["```text", *lines, "```"])] if lines else []
     return with_about(section.recipe, facts, section.sources, "\n\n".join(parts))
 
 
@@ -124,7 +161,9 @@ def with_section(page: str, section: str) -> list[str]:
 
 def to_page(name: str, sections: Sequence[str]) -> str:
     """The whole page of a protocol."""
-    return "\n\n".join([OPENINGS[name], *sections]) + "\n"
+    words = {**LEGENDS[name], **published().sources}
+    legend = ["| word | meaning |", "|---|---|", *(f"| {word} | {words[word]} |" for word in words)]
+    return "\n\n".join([OPENINGS[name], "\n".join(legend), *sections]) + "\n"
 
 
 def sections_of(page: str) -> list[str]:

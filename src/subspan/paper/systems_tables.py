@@ -53,7 +53,7 @@ class SystemRun:
 
 
 def systems_table(
-    runs: Sequence[SystemRun], published: Published, splits: Sequence[str], *, fixed: bool, recipe: str
+    runs: Sequence[SystemRun], published: Published, splits: int, *, fixed: bool, recipe: str
 ) -> ReportTable:
     """Every system, the published row of the same system above ours.
 
@@ -93,7 +93,7 @@ def systems_table(
         else f"'{QUOTED}': as the paper quotes it, on the fixed split, with a network of its own: another setting."
     )
     notes = (
-        f"Splits: {', '.join(splits)}; a system is averaged over those it can run on.",
+        f"A system is averaged over those of {splits} splits that it can run on.",
         setting,
         source_note(published, {row.source for row in theirs.values()}),
         *run_notes([run.result for run in runs if not run.marks]),

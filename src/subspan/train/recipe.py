@@ -281,7 +281,7 @@ RECIPES: dict[str, Recipe] = {
     "paper-tiered": dataclasses.replace(PAPER, name="paper-tiered", epochs=60, cuts=(30, 45)),
     # What each network has is from PAPER-NOTES 4.6; that several short ones are worth more than a long one, larger
     # images more than either, Muon more than any of it, and boxes of images' own something beside it, from
-    # benchmarks/base_sessions.md. How hard images are, and that members differ in their pools, chose choose_strong.py.
+    # docs/tried.md. How hard images are, and that members differ in their pools, chose choose_strong.py.
     "strong": dataclasses.replace(
         PAPER,
         name="strong",
