@@ -19,7 +19,6 @@ from subspan.cli.flags import Values
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.metrics import interval_half_width
 from subspan.experiments.multi_session import FIXED, RANDOM, MultiSession
-from subspan.experiments.report.summary import summarize
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.single_session import SingleSession
 from subspan.experiments.stored_results import SUFFIX, StoredResult
@@ -137,5 +136,5 @@ def _told(result: MethodResult | EpisodeResult) -> str:
     if isinstance(result, EpisodeResult):
         half = float(interval_half_width(result.joint))
         return f"{result.shots} shots, {result.joint.mean():.2f} +- {half:.2f} %, Delta {result.delta.mean():.2f}"
-    weighted = np.mean(summarize(result).weighted, axis=0)
-    return "accuracy after each session " + " ".join(f"{value:.2f}" for value in weighted)
+    weighted = np.mean(result.weighted, axis=0)
+    return "weighted accuracy after each session " + " ".join(f"{value:.2f}" for value in weighted)
