@@ -24,8 +24,9 @@ from subspan.experiments.report.html import ReportTable
 from subspan.experiments.report.render import markdown_escape, to_markdown
 from subspan.files.atomic import replacing
 from subspan.learners.parts.system import MARKS
-from subspan.learners.registry import list_network_systems, list_systems, method_class
+from subspan.learners.registry import list_network_systems, list_systems
 from subspan.paper.published import published
+from subspan.paper.systems import system_class
 
 MULTI_SESSION, SINGLE_SESSION = "multi-session", "single-session"
 PAPER = "paper"  # the paper's own recipe, whose section comes first
@@ -148,7 +149,7 @@ def to_text(section: Section, facts: Mapping[str, str], pictures: Sequence[str] 
 
 def with_about(recipe: str, facts: Mapping[str, str], sources: Sequence[Path], text: str) -> str:
     """The text of a section below its comment."""
-    hashes = {f"{path.parent.name}/{path.name}": _sha256(path.read_bytes()) for path in sources}
+    hashes = {f"{path.absolute().parent.name}/{path.name}": _sha256(path.read_bytes()) for path in sources}
     about = {"recipe": recipe, **facts, "sources": hashes, "text": _sha256(text.encode())}
     return f"<!-- section\n{json.dumps(about, indent=0, ensure_ascii=False)}\n-->\n\n{text}"
 
@@ -201,7 +202,7 @@ def _sha256(content: bytes) -> str:
 def systems_page() -> str:
     """What every published system is: a table of all, then the docstring of each."""
     names = [*list_systems(), *list_network_systems()]
-    cards = {name: method_class(name) for name in names}
+    cards = {name: system_class(name) for name in names}
     table = ["| system | what it does | reference | marks |", "|---|---|---|---|"]
     table += [f"| [`{n}`](#{n}) | {c.summary} | {c.reference} | {c.marks} |" for n, c in cards.items()]
     marks = [f"| {mark} | {meaning} |" for mark, meaning in MARKS.items()]
@@ -216,15 +217,17 @@ def main(words: Sequence[str]) -> int:
     if list(words) == ["systems"]:
         sys.stdout.write(systems_page())
         return 0
-    if words[:1] != ["check"]:
-        sys.stderr.write("usage: python -m subspan.paper.pages systems | check PAGE...\n")
+    pages = {path: path.stem.removeprefix("results-") for path in map(Path, words[1:])}
+    if words[:1] != ["check"] or not set(pages.values()) <= set(OPENINGS):
+        sys.stderr.write(
+            "usage: python -m subspan.paper.pages systems | check results-multi-session.md results-single-session.md\n"
+        )
         return 2
-    wrong = []
-    for path in map(Path, words[1:]):
-        name = path.stem.removeprefix("results-")
-        wrong += [
-            f"{path}: {one}" for one in problems(name, path.read_text("utf-8"), path.parent.parent / "benchmarks")
-        ]
+    wrong = [
+        f"{path}: {sentence}"
+        for path, name in pages.items()
+        for sentence in problems(name, path.read_text("utf-8"), path.absolute().parents[1] / "benchmarks")
+    ]
     sys.stdout.write("".join(f"{sentence}\n" for sentence in wrong))
     return 1 if wrong else 0
 

@@ -35,7 +35,8 @@ PARTS = "systems"  # folder of trained parts and stored results, beside the one 
 
 def chosen_systems(text: str, protocol: str) -> list[str]:
     """The names in ``all`` or ``name,name`` of systems that run under a protocol; none where nothing is said."""
-    others = {name: its for name in list_network_systems() if (its := method_class(name).protocol) != protocol}
+    networks = {name: method_class(name) for name in list_network_systems()}
+    others = {n: c.protocol for n, c in networks.items() if issubclass(c, NetworkSystem) and c.protocol != protocol}
     known = [name for name in (*list_systems(), *list_network_systems()) if name not in others]
     names = known if text == EVERY else [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
@@ -72,7 +73,7 @@ def run_systems(
     runs = []
     for name, job, result in zip(named, jobs, results, strict=True):
         training = TrainingCost.of_parts([part_of(job.method, pairs[number][0]) for number in job.splits])
-        runs.append(SystemRun(name, replace(result, method=name), method_class(name).marks, training))
+        runs.append(SystemRun(name, replace(result, method=name), system_class(name).marks, training))
     return runs, left_out
 
 
@@ -145,6 +146,13 @@ def _stored(names: Sequence[str], protocol: str, parts: Path, recipe: str) -> li
     """The stored results of systems under a protocol that started from base sessions of a recipe."""
     kept = stored_results(parts, protocol) if names else []
     return [one for one in kept if one.system in names and one.recipe == recipe]
+
+
+def system_class(name: str) -> type[System]:
+    """The class of a published system."""
+    found = method_class(name)
+    assert issubclass(found, System)
+    return found
 
 
 def moves_the_network(name: str) -> bool:
