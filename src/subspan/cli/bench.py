@@ -11,7 +11,7 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from subspan.cli import app
+from subspan.cli import RESEARCH, app
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.cli.inputs import find_all_embeddings, load_all
@@ -32,7 +32,7 @@ from subspan.learners.parts.regularizer import Regularizer
 from subspan.learners.registry import create_method, list_methods, spec_of
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 @with_flags(protocol=MultiSession, placement=Placement)
 def bench(
     files: Annotated[

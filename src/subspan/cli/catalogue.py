@@ -1,4 +1,4 @@
-"""The commands for photographs: init, add, rename, remove, predict, evaluate, log, undo, classes, prune, export."""
+"""The commands for photographs: init, add, predict, evaluate, classes, sessions, undo, rename, remove and others."""
 
 import contextlib
 import dataclasses
@@ -126,7 +126,7 @@ def add(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Teach new classes from a few photographs, or show more of classes that are known.
+    """Add new classes from a few photographs, or more photographs of classes that are known.
 
     Old classes are judged before and after on their kept examples; what the new ones take is named.
 
@@ -151,7 +151,7 @@ def add(
                 for one, files in stack.enter_context(open_class_photographs(folder)).items():
                     by_class.setdefault(one, []).extend(files)
         reports = opened.teach_all(by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, progress=progress)
-    _show(reports, as_json, lambda: tables.teach_text(reports))
+    _show(reports, as_json, lambda: tables.add_text(reports))
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -232,13 +232,15 @@ def classes(catalogue: CataloguePath, as_json: Json = False) -> None:
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
-def log(catalogue: CataloguePath, as_json: Json = False) -> None:
+def sessions(catalogue: CataloguePath, as_json: Json = False) -> None:
     """List the sessions: when, which classes, how many examples, old classes before and after.
 
-    Example: subspan log birds.subspan
+    `subspan log` is the same command.
+
+    Example: subspan sessions birds.subspan
     """
     entries = Catalogue.open(catalogue).sessions()
-    _show(entries, as_json, lambda: tables.log_table(entries))
+    _show(entries, as_json, lambda: tables.sessions_table(entries))
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -323,9 +325,9 @@ def export(
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
 def backbones() -> None:
-    """List the forms that names of backbones take.
+    """List the forms that names of backbones take, as in `subspan init --backbone timm:resnet50.a1_in1k`.
 
-    Example: subspan init birds.subspan photos/ --backbone timm:resnet50.a1_in1k
+    Example: subspan backbones
     """
     tables.show("\n".join(list_sources()))
 

@@ -39,7 +39,7 @@ def init_text(path: Path, report: InitReport) -> str:
     return "\n".join(lines + _skipped(report.skipped))
 
 
-def teach_text(reports: Sequence[TeachReport]) -> str:
+def add_text(reports: Sequence[TeachReport]) -> str:
     lines: list[str] = []
     for report in reports:
         verb = "Learned" if report.kind == "add_classes" else "Learned more of"
@@ -123,7 +123,7 @@ def classes_table(entries: Sequence[ClassEntry]) -> Table:
     return table
 
 
-def log_table(entries: Sequence[SessionEntry]) -> Table:
+def sessions_table(entries: Sequence[SessionEntry]) -> Table:
     table = _table("session", "when (UTC)", "what", "examples", "before", "after", "version", wrap=("what",))
     for one in entries:
         before, after = _before_after(one.check)

@@ -212,8 +212,8 @@ class Recipe:
         """Refuse images of fewer pixels on a side than the crops."""
         if size < self.crop_size:
             raise ValueError(
-                f"images of {size} pixels are smaller than the crops of {self.crop_size}: choose an --image-size of at "
-                "least the crop size"
+                f"images of {size} pixels are smaller than the crops of {self.crop_size}: choose images of at least "
+                "the crop size"
             )
 
     @property

@@ -11,9 +11,9 @@ from subspan import IncrementalClassifier
 from subspan.cli import app
 from subspan.cli.facts import command_line, version
 from subspan.cli.reproduce_single_session import PROTOCOL as EPISODES
-from subspan.cli.train_network import store_result
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.multi_session import RANDOM, MultiSession
+from subspan.experiments.network_systems import store_result
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.stored_results import StoredResult
 from subspan.features.feature_set import FeatureSet
@@ -115,7 +115,9 @@ def test_one_command_stores_the_result_of_the_episodes(tmp_path: Path, folder: P
 def test_episodes_that_cannot_be_drawn_are_refused_before_training(tmp_path: Path, world: World) -> None:
     system = XtarNet()  # 12,000 steps
     with pytest.raises(ValueError, match="5 ways asked for, but there are only 4 novel classes"):
-        store_result(system, {}, 0, world.load(), world.images, world.split, tmp_path / "x.json", CPU, resume=False)
+        store_result(
+            system, {}, 0, world.load(), world.images, world.split, tmp_path / "x.json", CPU, resume=False, made={}
+        )
 
 
 def test_the_items_are_those_of_the_feature_file(world: World) -> None:
