@@ -136,6 +136,49 @@ def test_two_classes_have_one_decision():
     np.testing.assert_allclose(model.decision_function(X), lead, rtol=1e-9)
 
 
+ARRAYS = {
+    "reversed": lambda a: a[::-1].copy()[::-1],
+    "big-endian": lambda a: a.astype(a.dtype.newbyteorder(">")),
+    "read-only": lambda a: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape),
+    "memoryview": memoryview,
+    "half precision": lambda a: a.astype(np.float16),
+    "long double": lambda a: a.astype(np.longdouble),
+    "whole numbers": lambda a: a.astype(np.int16),
+    "bfloat16": lambda a: torch.tensor(a, dtype=torch.bfloat16),
+}
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+@pytest.mark.filterwarnings("error")
+def test_features_are_taken_however_they_lie_in_memory(kind):
+    """Whole numbers that every kind holds: fit, from_weights, a session and predictions are those of a plain array."""
+    way: Any = ARRAYS[kind]
+    X, y = photographs(BASE, 6)
+    X, support = np.round(4 * X), np.round(4 * X_NEW)
+    expected = IncrementalClassifier(method="finetune", memory=1).fit(X, y).add_classes(support, Y_NEW)
+    model = IncrementalClassifier(method="finetune", memory=1).fit(way(X), y).add_classes(way(support), Y_NEW)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    scores = [np.asarray(m.class_scores(queries)) for m, queries in ((model, way(X)), (expected, X))]
+    np.testing.assert_allclose(*scores, rtol=1e-5, atol=1e-5)
+    for queries in (X[:1], X):
+        np.testing.assert_array_equal(model.predict(way(queries)), expected.predict(queries))
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+@pytest.mark.filterwarnings("error")
+def test_a_head_is_taken_however_it_lies_in_memory(kind):
+    way: Any = ARRAYS[kind]
+    rng = np.random.default_rng(0)
+    (weights, means), covariance = rng.integers(-9, 9, (2, 5, WIDTH)) + 0.0, np.eye(WIDTH)
+    made = [
+        IncrementalClassifier.from_weights(
+            f(weights), BASE, bias=f(weights[:, 0]), means=f(means), covariance=f(covariance), method="calibrated"
+        ).add_classes(X_NEW, Y_NEW)
+        for f in (way, np.asarray)
+    ]
+    np.testing.assert_array_equal(*(model.predict_proba(X_NEW) for model in made))
+
+
 # Incremental sessions
 
 

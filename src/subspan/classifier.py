@@ -41,7 +41,7 @@ from subspan.engine.objective import append_one
 from subspan.engine.statistics import class_means, within_classes
 from subspan.files import store
 from subspan.learners.automatic import AUTO, automatic_method
-from subspan.learners.registry import create_method, method_options, spec_of
+from subspan.learners.registry import create_method, method_options, spec_of, split_spec
 from subspan.state import FEATURE_LENGTH, ModelState, SessionRecord, StoredState, make_record, records_of
 from subspan.values import check_kind, finite, length, like, plain_label, show, tensor_of, to_numpy
 
@@ -95,7 +95,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     """
 
     classes_: NDArray[Any]
-    _history: "list[ModelState | StoredState]"
+    _history: list[ModelState | StoredState]  # never changed: a session makes another list
 
     def __init__(
         self,
@@ -152,7 +152,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         if len(classes) == 2:  # scikit-learn learns one row w, the two rows are -w/2 and w/2: half its squared norm
             inverse_decay *= 2
         scale: float | None = length(features) / FEATURE_LENGTH or 1.0
-        in_unit = (features / scale).astype(self.dtype)
+        in_unit = np.empty_like(features, self.dtype)  # rounded once, so that a scale changes as few bits as it can
+        np.divide(features, scale, out=in_unit, dtype=np.float64, casting="same_kind")
         regression = LogisticRegression(C=inverse_decay, fit_intercept=self.bias, max_iter=1000).fit(in_unit, indices)
         weight, intercept = np.asarray(regression.coef_), np.asarray(regression.intercept_)
         if method.depends_on_scale:
@@ -517,7 +518,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             options |= {"beta_base": base, "beta_novel": novel}
         if spec == AUTO:
             spec = auto
-            if not options.keys() <= method_options(name := spec.partition(":")[0]).keys():
+            if not options.keys() <= method_options(name := split_spec(spec)[0]).keys():
                 raise ValueError(
                     f"gamma and beta are options of methods that train; 'auto' is '{name}' here, which does not: name "
                     "one, as in method='subspace'"
@@ -535,7 +536,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         """Take a base session as the model's first state."""
         state.check_needs(method)
         self.n_features_in_ = state.width
-        self._adopt([replace(state, learned=sessions.start(method, state.base))])
+        self._adopt([replace(state, learned=_laid_out(sessions.start(method, state.base)))])
 
     def _last(self) -> ModelState:
         check_is_fitted(self)
@@ -551,7 +552,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             state = state.taken_over(method)
         return state, method
 
-    def _resolve(self, entry: "ModelState | StoredState") -> ModelState:
+    def _resolve(self, entry: ModelState | StoredState) -> ModelState:
         if isinstance(entry, ModelState):
             return entry
         if entry.id is None:
@@ -561,7 +562,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def _push(self, state: ModelState) -> None:
         self._adopt([*self._history, state])
 
-    def _adopt(self, history: "list[ModelState | StoredState]") -> None:
+    def _adopt(self, history: list[ModelState | StoredState]) -> None:
         """Take a history as the model's, all at once; its last state is what the model says from now on."""
         state = self._resolve(history[-1])
         vars(self).update(_history=[*history[:-1], state], classes_=np.array(state.classes))
@@ -605,9 +606,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         return tuple(entry.record for entry in self._history)
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[arg-type]
-        state.pop("_turn", None)  # a copy waits for nobody
-        return state
+        state: Any = super().__getstate__()
+        return {name: value for name, value in dict(state).items() if name != "_turn"}  # a copy waits for nobody
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_history")
@@ -630,7 +630,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 f"method '{spec_of(method)}' diverged on this session; lower its learning_rate or use solver=optimum; "
                 "the model is unchanged"
             )
-        return learned
+        return _laid_out(learned)
 
     def scorer(self) -> Callable[[Tensor], Tensor]:
         """The scores (n, C) as a function of features (n, d), nothing checked: for exporting the model."""
@@ -728,3 +728,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _augment(self, features: Tensor, with_bias: bool) -> Tensor:
         return append_one(features) if with_bias else features
+
+
+def _laid_out(state: State) -> State:
+    """The state as it will lie in memory once it was saved and loaded: sums go the same way."""
+    return state.mapped(torch.Tensor.contiguous)

@@ -13,14 +13,15 @@ from torch import Tensor
 def to_numpy(values: Any) -> Any:
     """An array of a tensor; anything else as it is for scikit-learn to check, lists made arrays."""
     if isinstance(values, Tensor):
-        return values.detach().cpu().numpy()
+        return (values.float() if values.dtype is torch.bfloat16 else values).detach().cpu().numpy()
     return np.asarray(values) if isinstance(values, list | tuple) else values
 
 
 def tensor_of(array: ArrayLike) -> Tensor:
-    """A copy of an array as a tensor, whichever way it lies in memory: reversed, read-only, in another byte order."""
+    """A copy of an array as a tensor, however it lies in memory: reversed, read-only, in another byte order, longer."""
     array = np.asarray(array)
-    return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
+    native = array.dtype.newbyteorder("=") if array.dtype.itemsize <= 8 else np.float64
+    return torch.from_numpy(np.array(array, native, order="C"))
 
 
 def length(vectors: NDArray[Any]) -> float:

@@ -64,8 +64,9 @@ def test_no_more_is_held_out_than_asked_and_always_the_same():
     assert hold_out(names, keep=0, seed=0).sum() == 0
 
 
-def test_large_features_are_stored_without_loss_of_range():
-    check = CheckSet(np.array([[1e5, -2.0]], np.float32), ("a",), np.array([True]))
+@pytest.mark.parametrize("scale", [1e5, 1.0, 1e-4, 1e-6, 1e-9])
+def test_features_of_any_scale_are_stored_as_well_as_half_precision_can(scale):
+    check = CheckSet(np.float32(scale) * np.array([[1, -0.3], [0.02, 0]], np.float32), ("a", "a"), np.ones(2, bool))
     back = CheckSet.from_arrays(check.to_arrays(["b", "a"]), ["b", "a"])
-    np.testing.assert_array_equal(back.features, check.features)
-    assert back.names == ("a",)
+    np.testing.assert_allclose(back.features, check.features, rtol=1e-3)
+    assert back.names == ("a", "a")

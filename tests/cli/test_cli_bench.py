@@ -101,6 +101,81 @@ def test_predictions_tell_the_same_as_the_results(subspan, split, tmp_path):
                     assert (expected is None and not found) or expected == pytest.approx(100 * np.mean(found))
 
 
+def test_every_figure_of_the_json_follows_from_the_predictions(subspan, tmp_path):
+    """Sessions of 3, 3 and 1 classes, and unequal numbers of test images: every accuracy is another number."""
+    counts = np.arange(C0 + 7) % 5 + np.where(np.arange(C0 + 7) == C0 + 6, 30, 1)  # the last session's class has most
+    base, novel = np.repeat(np.arange(C0), counts[:C0]), np.repeat(np.arange(7), counts[C0:])
+    whole = made_up_arrays(0, 7, support_images=5)
+    rng = np.random.default_rng(1)
+    centers = whole["base_mean"], whole["novel_support"].mean((1, 2))
+    tests = {
+        f"{name}_test": part[labels] + 0.8 * rng.normal(size=(len(labels), D))
+        for name, part, labels in (("base", centers[0], base), ("novel", centers[1], novel))
+    }
+    file = write_features(
+        tmp_path / "uneven.npz", classes=7, **tests, base_test_labels=base, novel_test_labels=novel[::-1]
+    )
+    status, _, _ = subspan(
+        "bench", file, "--method", "imprint", "--method", "finetune:max_steps=200", "--draws", 3, *QUICK,
+        "--predictions", tmp_path / "items.csv", "--json", tmp_path / "results.json",
+    )  # fmt: skip
+    assert status == 0
+    right = defaultdict(lambda: defaultdict(list))  # by run and class
+    with open(tmp_path / "items.csv") as lines:
+        for line in csv.DictReader(lines):
+            key = line["method"], line["memory"] == "True", int(line["draw"]), int(line["session"])
+            right[key][int(line["true"])].append(100.0 * (line["true"] == line["predicted"]))
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert len(results) == 4
+    for result in results:
+        assert result["class_counts"] == [C0, C0 + 3, C0 + 6, C0 + 7]
+        expected = defaultdict(list)
+        for draw in range(3):
+            found = defaultdict(list)
+            for t, seen in enumerate(result["class_counts"]):
+                classes = right[result["method"], result["memory"], draw, t]
+                assert sorted(classes) == list(range(seen))
+                of_base, of_novel = ([hit for c in part for hit in classes[c]] for part in (range(C0), range(C0, seen)))
+                sessions = [range(first, min(first + 3, seen)) for first in range(C0, seen, 3)]
+                means = [np.mean([hit for c in part for hit in classes[c]]) for part in sessions]
+                n, b, m = seen - C0, np.mean(of_base), np.mean(means) if means else None
+                found["accuracy"].append(np.mean(of_base + of_novel))
+                found["class_mean"].append(np.mean([np.mean(hits) for hits in classes.values()]))
+                found["base"].append(b)
+                found["novel"].append(np.mean(of_novel) if n else None)
+                found["novel_session_mean"].append(m)
+                found["weighted"].append((C0 * b + n * m) / seen if n else b)
+                found["harmonic"].append((seen / (C0 / b + n / m) if m else 0) if n else b)
+            for name, values in found.items():
+                expected[name].append(values)
+                shown = result["per_draw"][name][draw]
+                assert [v is None for v in shown] == [v is None for v in values]
+                assert [v or 0 for v in shown] == pytest.approx([v or 0 for v in values]), name
+        others = {"method", "memory", "steps", "per_draw", "class_counts", "seconds", "protocol", "notes"}
+        assert set(result) == set(expected) | others
+        for name, draws in expected.items():
+            for t, values in enumerate(zip(*draws, strict=True)):
+                assert result[name][t] == (None if None in values else pytest.approx(np.mean(values))), name
+        last = {round(result[name][-1], 6) for name in ("accuracy", "class_mean", "weighted")}
+        assert len(last) == 3
+        assert result["novel"][-1] != pytest.approx(result["novel_session_mean"][-1])
+
+
+def test_as_many_images_as_shots_are_one_draw_in_one_sentence(subspan, split, tmp_path):
+    status, out, err = subspan(
+        "bench", split, "--method", "imprint", "--method", "prototype", "--shots", 5, "--ways", 3, "--workers", 1,
+        "--report", tmp_path / "report", "--json", tmp_path / "results.json",
+    )  # fmt: skip
+    assert status == 0
+    said = "5 support draws asked for, but no novel class has more than 5 support images, so there is one draw."
+    for text in (" ".join(out.split()), " ".join(err.split())):
+        assert text.count(said) == 1
+    assert "1 support draw;" in out
+    assert "±" not in out
+    assert "true" not in (tmp_path / "report" / "table.csv").read_text("utf-8"), "a mark"
+    assert {len(r["per_draw"]["base"]) for r in json.loads((tmp_path / "results.json").read_text())} == {1}
+
+
 def test_draws_0_takes_the_first_images(subspan, tmp_path):
     """Other images after the first two change nothing; with random draws they do."""
     one = write_features(tmp_path / "one.npz")
@@ -159,13 +234,13 @@ def test_options_reach_the_regularizers_and_no_others(subspan, split, tmp_path):
     path = tmp_path / "options.json"
     status, _, _ = subspan(
         "bench", split, *QUICK, "--draws", 0, "--no-memory", "--json", path, "--old-penalty", "squared",
-        "--solver", "optimum", "--start", "zeros", "--dtype", "float64", "--ways", C1,
+        "--solver", "optimum", "--new-rows", "zeros", "--dtype", "float64", "--ways", C1,
         "--method", "finetune:old_penalty=norm", "--method", "subspace", "--method", "imprint",
     )  # fmt: skip
     assert status == 0
     specs = [set(re.split("[:,]", r["method"])) for r in json.loads(path.read_text())]
-    assert specs[0] == {"finetune", "solver=optimum", "start=zeros"}  # its own old_penalty, the default, stands
-    assert specs[1] == {"subspace", "old_penalty=squared", "solver=optimum", "start=zeros"}
+    assert specs[0] == {"finetune", "solver=optimum", "new_rows=zeros"}  # its own old_penalty, the default, stands
+    assert specs[1] == {"subspace", "old_penalty=squared", "solver=optimum", "new_rows=zeros"}
     assert specs[2] == {"imprint"}
 
 

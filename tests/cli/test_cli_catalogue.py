@@ -238,3 +238,76 @@ def test_bad_photographs_are_left_out_only_when_asked(catalogue: Path, tmp_path:
     assert status == 0
     assert "from 4 photographs" in out
     assert "Left out: image pink/broken.jpg" in out
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_predict_answers_for_what_can_be_read_and_names_the_rest(catalogue: Path, tmp_path: Path, subspan, as_json):
+    inbox = made.write_folders(tmp_path / "inbox", {"red": 3, "blue": 2})
+    (inbox / "blue" / "00b.jpg").write_bytes(b"not a photograph")
+    (inbox / "red" / "01.png").write_bytes((inbox / "red" / "00.png").read_bytes()[:60])
+    missing = tmp_path / "nowhere.jpg"
+    flag = ["--json"] if as_json else []
+    status, out, err = subspan("predict", catalogue, "--trust", inbox, missing, *flag)
+    assert status == 2
+    lines = err.splitlines()
+    assert [line.partition("inbox/")[2].partition(" ")[0] for line in lines[:2]] == ["blue/00b.jpg", "red/01.png"]
+    assert all(line.startswith("Error: image ") for line in lines)
+    assert f"{missing} cannot be read" in lines[2]
+    assert len(lines) == 3
+    expected = {"blue/00.png": "blue", "blue/01.png": "blue", "red/00.png": "red", "red/02.png": "red"}
+    if as_json:
+        assert {one["image"].partition("inbox/")[2]: one["name"] for one in json.loads(out)} == expected
+    else:
+        assert all(name in out for name in expected)
+        assert "00b.jpg" not in out
+    status, out, err = subspan("predict", catalogue, "--trust", missing, *flag)
+    assert (status, out.strip(), err.count("\n")) == (2, "[]" if as_json else "", 1)
+
+
+def test_what_is_not_read_is_said(tmp_path: Path, subspan, network: str, catalogue: Path):
+    photographs = made.write_folders(tmp_path / "mixed", {"red": 10, "green": 10})
+    for name in ("IMG_1.HEIC", "IMG_2.heic", "b.avif", "notes.txt", ".DS_Store"):
+        (photographs / "green" / name).write_bytes(b"what nobody here can read")
+    (photographs / "empty").mkdir()
+    (photographs / "phone").mkdir()
+    (photographs / "phone" / "IMG_3.heic").write_bytes(b"likewise")
+    (photographs / "classes.txt").write_text("a list")  # beside the data, where lists of classes are looked for
+    status, _, err = subspan("init", tmp_path / "m.subspan", photographs, "--backbone", network)
+    assert status == 0
+    assert err == (
+        f"Warning: {photographs} holds what is not read: 3 .heic (as green/IMG_1.HEIC); 1 .avif (as green/b.avif); "
+        "1 .txt (as green/notes.txt); no image in empty/, phone/\n"
+    )
+    status, out, err = subspan("predict", catalogue, "--trust", photographs, "--json")
+    assert (status, len(json.loads(out))) == (0, 20)
+    assert "3 .heic" in err
+    for command in (["predict", catalogue, "--trust"], ["init", tmp_path / "n.subspan"]):
+        status, _, err = subspan(*command, photographs / "phone")
+        assert status == 2
+        assert re.search(r"phone holds no (images|photographs) but 1 \.heic \(as IMG_3\.heic\)", err)
+
+
+@pytest.mark.parametrize("given", [["new"], ["new/birds", "new/fish"]])
+def test_two_folders_of_one_name_are_no_class(catalogue: Path, tmp_path: Path, subspan, given: list[str]):
+    for above in ("birds", "fish"):
+        made.write_folders(tmp_path / "new" / above, {"pink": 2})
+    before = subspan("classes", catalogue)[1]
+    status, _, err = subspan("add", catalogue, "--trust", *(tmp_path / one for one in given))
+    assert status == 2
+    assert re.search(r"the folders \S*birds/pink and \S*fish/pink .*would be one class 'pink'", err)
+    assert subspan("classes", catalogue)[1] == before
+
+
+def test_the_progress_shows_itself_in_a_terminal_when_work_lasts(monkeypatch):
+    import io
+
+    from rich.console import Console
+
+    from subspan.cli import stages
+
+    for patience, shown in ((0.0, True), (60.0, False)):
+        monkeypatch.setattr(stages, "PATIENCE", patience)
+        console = Console(file=io.StringIO(), force_terminal=True, width=100)
+        with stages.shown_stages(console) as tell:
+            tell("looking at photographs", 3, 8)
+        assert ("looking at photographs" in console.file.getvalue()) == shown  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,5 +1,7 @@
 """A small made-up feature set: Gaussian clouds around random class centres."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from subspan.features.feature_set import FeatureSet
@@ -26,3 +28,15 @@ def make_features(seed=0, *, bias=False, test=4, images=4, noise=0.7, **changes)
     if bias:
         arrays["base_bias"] = rng.normal(size=C0)
     return FeatureSet.from_arrays(arrays | changes)
+
+
+# The same numbers otherwise in memory.
+TURNED = {
+    "reversed": lambda array: array[::-1].copy()[::-1],
+    "big-endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
+}
+
+
+def turned_arrays(features: FeatureSet, turned: str) -> FeatureSet:
+    arrays = {name: array for name, array in vars(features).items() if isinstance(array, np.ndarray)}
+    return replace(features, **{name: TURNED[turned](array) for name, array in arrays.items()})

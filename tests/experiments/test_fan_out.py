@@ -1,6 +1,7 @@
 """Work over several processes: the same results in their order, and nothing left behind."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -96,6 +97,67 @@ def test_an_error_in_one_worker_ends_the_others(capfd):
     with pytest.raises(ValueError, match="the first item is bad"):
         fan_out(fail, None, [0, 1], Placement(workers=2))
     assert capfd.readouterr().err == ""
+
+
+UNGUARDED = """
+import pathlib
+import numpy as np
+from subspan.experiments.fan_out import Placement, fan_out
+
+def add(shared, item, tick):
+    return len(shared) + item
+
+with open(pathlib.Path(__file__).with_name("runs"), "a") as runs:
+    runs.write("once ")
+{start}
+"""
+START = "print(fan_out(add, np.zeros(1_000_000), [1, 2], Placement(workers=2)))"
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (START, "line 11 of .* starts 2 processes, .* put it below `if __name__ == "),
+        (f"def all_of_it():\n    {START}\n\nall_of_it()", "line 14 of .* starts 2 processes"),
+        (f"if True:\n    {START}", 'none of 2 worker processes began: .* below `if __name__ == "__main__":`'),
+    ],
+)
+def test_a_script_without_a_main_guard_ends_in_a_sentence(tmp_path: Path, start: str, said: str):
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED.format(start=start))
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100)
+    assert run.returncode == 1
+    assert re.search(f"ProtocolError: .*{said}", run.stderr)
+    assert run.stderr.count("bootstrapping") == 0
+    if "line" in said:
+        assert (tmp_path / "runs").read_text() == "once ", "it is said before a process runs the script again"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        f'if __name__ == "__main__":\n    {START}',
+        f'def all_of_it():\n    {START}\n\n__name__ == "__main__" and all_of_it()',
+    ],
+)
+def test_a_script_with_a_main_guard_works(tmp_path: Path, start: str):
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED.format(start=start))
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100)
+    assert (run.stdout, run.stderr) == ("[1000001, 1000002]\n", "")
+
+
+def test_a_program_that_is_no_script_works():
+    code = "from subspan.experiments.fan_out import *; "
+    code += "from test_fan_out import add; print(fan_out(add, 1, [1, 2], Placement(workers=2)))"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
+    )
+    assert (run.stdout, run.stderr) == ("[2, 3]\n", "")
 
 
 def die(shared, item, tick):

@@ -227,6 +227,13 @@ def test_interval_of_one_sample_is_nan_without_a_warning():
     assert np.isnan(half_width).all()
 
 
+def test_samples_that_are_all_the_same_have_no_interval():
+    assert np.isnan(interval_half_width([75.1] * 5))
+    assert np.isnan(interval_half_width(np.array([0.1 + 0.2, 0.3]))), "but for rounding"
+    half_widths = interval_half_width([[0.0, 1.0], [0.0, 1.0], [0.0, 1.000001]])
+    np.testing.assert_array_equal(np.isnan(half_widths), [True, False])
+
+
 def test_group_means_average_the_draws_of_a_split():
     means = group_means([[1.0, 10.0], [3.0, 20.0], [7.0, 5.0]], [4, 4, 2])
     np.testing.assert_array_equal(means, [[7.0, 5.0], [2.0, 15.0]])
@@ -253,14 +260,16 @@ def test_bonferroni_grows_with_the_number_of_methods():
     assert three == pytest.approx(2 * two)
 
 
-def test_equal_and_shifted_methods_have_p_one_and_zero_without_a_warning():
+def test_differences_without_spread_are_no_test_and_give_no_warning():
+    best = np.array([3.3, 74.1, 16.2])  # the same less 1.1 differs from it by three numbers, in the last digit
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tests = paired_tests({"a": [3.0, 4.0], "same": [3.0, 4.0], "shifted": [1.0, 2.0]})
-    assert tests["same"].p_value == 1
+        tests = paired_tests({"a": best, "same": best, "shifted": best - 1.1, "tested": best - [1.0, 1.1, 1.2]})
+    assert len(set(best - (best - 1.1))) == 3
+    assert np.isnan([tests["same"].p_value, tests["shifted"].p_value]).all()
     assert tests["same"].not_below
-    assert tests["shifted"].p_value == 0
     assert not tests["shifted"].not_below
+    assert tests["tested"].p_value == pytest.approx(3 * stats.ttest_1samp([1.0, 1.1, 1.2], 0).pvalue)
 
 
 def test_one_sample_tests_nothing():

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from small_features import C0, C1, D, make_features
+from small_features import C0, C1, TURNED, D, make_features, turned_arrays
 
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError
@@ -17,6 +17,15 @@ PROTOCOL = MultiSession(ways=3, shots=2, draws=0, dtype="float64")
 
 def unit(v):
     return v / np.linalg.norm(v, axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("turned", TURNED)
+def test_arrays_are_taken_however_they_lie_in_memory(turned):
+    features, embeddings, method = make_features(bias=True), np.eye(C0 + C1), create_method("semantic:max_steps=5")
+    expected = PROTOCOL.run(features, method, memory=True, embeddings=embeddings)
+    other = PROTOCOL.run(turned_arrays(features, turned), method, memory=True, embeddings=TURNED[turned](embeddings))
+    np.testing.assert_array_equal(other.base, expected.base)
+    np.testing.assert_array_equal(other.novel, expected.novel)
 
 
 def test_prototypes_session_by_session():
@@ -39,7 +48,12 @@ def test_prototypes_session_by_session():
         right = predicted == truth[items]
         by_session = [100 * right[np.isin(truth[items], classes)].mean() for classes in sessions[: t + 1]]
         assert result.base[0, t] == pytest.approx(by_session[0])
-        assert np.isnan(result.novel[0, t]) if t == 0 else result.novel[0, t] == pytest.approx(np.mean(by_session[1:]))
+        assert result.accuracy[0, t] == pytest.approx(100 * right.mean())
+        if t == 0:
+            assert np.isnan([result.novel[0, t], result.novel_session_mean[0, t]]).all()
+        else:
+            assert result.novel[0, t] == pytest.approx(100 * right[truth[items] >= C0].mean())
+            assert result.novel_session_mean[0, t] == pytest.approx(np.mean(by_session[1:]))
         counts = np.zeros((C0 + C1, C0 + C1), int)
         for true, found in zip(truth[items], predicted, strict=True):
             counts[true, found] += 1
@@ -120,6 +134,19 @@ def test_draws_are_random_images_of_the_class_and_repeatable():
     assert len({draw.tobytes() for draw in drawn[0]}) == 4
     np.testing.assert_array_equal(drawn[0], drawn[1])
     assert not np.array_equal(drawn[0], drawn[2])
+
+
+@pytest.mark.parametrize(("images", "draws"), [(2, 1), (3, 4)])
+def test_as_many_images_as_shots_are_one_draw(images, draws):
+    features = make_features(images=images)
+    protocol, method = replace(PROTOCOL, draws=4), create_method("imprint")
+    (result,) = run_jobs([(features, None)], [Job(protocol, method, True)], Placement(workers=1))
+    assert len(result.base) == len(result.splits) == len(result.final_rows) == draws
+    alone = replace(protocol, draws=1).run(features, method, memory=True)
+    np.testing.assert_allclose(result.final_rows[0], alone.final_rows[0], atol=1e-10)
+    said = "4 support draws asked for, but no novel class has more than 2 support images, so there is one draw."
+    assert result.notes == ((said,) if draws == 1 else ())
+    assert alone.notes == PROTOCOL.run(features, method, memory=True).notes == ()
 
 
 @pytest.mark.parametrize("spec", ["semantic:max_steps=40", "subspace:old_penalty=squared,max_steps=40", "prototype"])
@@ -223,7 +250,7 @@ def test_files_and_processes_change_nothing():
             assert (found.method, found.protocol) == (alone[0].method, job.protocol.digest)
             np.testing.assert_array_equal(found.splits, np.repeat(range(len(files)), len(alone[0].base)))
             np.testing.assert_array_equal(found.confusion, alone[0].confusion)
-            for name in ("base", "novel", "steps", "novel_at_birth", "novel_at_end"):
+            for name in ("accuracy", "class_mean", "base", "novel", "steps", "novel_at_birth", "novel_at_end"):
                 expected = np.concatenate([getattr(r, name) for r in alone])
                 np.testing.assert_array_equal(getattr(found, name), expected, name)
             for t, predicted in enumerate(found.predictions):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_features import C0, C1, D, make_features
+from small_features import C0, C1, TURNED, D, make_features, turned_arrays
 
 from subspan.experiments.episodes import Episodes, digest_of_items
 from subspan.experiments.fan_out import Placement
@@ -36,6 +36,14 @@ def corners() -> FeatureSet:
             "novel_support": np.stack([e[2], e[3]])[:, None, None],
         }
     )
+
+
+@pytest.mark.parametrize("turned", TURNED)
+def test_arrays_are_taken_however_they_lie_in_memory(turned):
+    features, method = make_features(), create_method("imprint")
+    expected, other = SMALL.run(features, method), SMALL.run(turned_arrays(features, turned), method)
+    np.testing.assert_array_equal(other.base, expected.base)
+    np.testing.assert_array_equal(other.novel, expected.novel)
 
 
 def test_delta_and_interval_by_hand():

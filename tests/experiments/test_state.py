@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 import torch
 from small_features import C0, make_features
 
@@ -21,6 +20,7 @@ class Turning(RowLearner):
     name = "turning"
     summary = "answers with what its state names"
     moves_old_rows = False
+    only_batches = True
 
     def start(self, base):
         return super().start(base).after(sessions=torch.tensor(0), answer=torch.tensor(4))
@@ -61,11 +61,15 @@ def test_an_episode_is_scored_in_its_own_state():
     assert result.base.max() > 0
 
 
-def test_an_estimator_has_no_room_for_a_state():
-    features, labels = np.random.default_rng(0).normal(size=(12, 4)), np.arange(12) % 3
+def test_an_estimator_keeps_a_state_through_saving_and_undo(forgotten_methods, tmp_path):
+    """Class 4 before any session, class 5 after the first, after the second the class that it learned."""
     registry.register(Turning)
-    try:
-        with pytest.raises(ValueError, match="'turning' keeps more than rows from session to session, for which"):
-            IncrementalClassifier(method="turning").fit(features, labels)
-    finally:
-        del registry._METHODS["turning"]
+    rng, queries = np.random.default_rng(0), np.zeros((3, 4))
+    model = IncrementalClassifier(method="turning").fit(rng.normal(size=(24, 4)), np.arange(24) % 6)
+    assert model.predict(queries).tolist() == [4] * 3
+    model.add_classes(rng.normal(size=(4, 4)), [6, 6, 7, 7])
+    assert model.predict(queries).tolist() == [5] * 3
+    model.add_classes(rng.normal(size=(2, 4)), [8, 8])
+    again = IncrementalClassifier.load(model.save(tmp_path / "model.subspan"))
+    assert again.predict(queries).tolist() == [8] * 3
+    assert again.undo().predict(queries).tolist() == [5] * 3

@@ -64,6 +64,20 @@ def test_tables_read_a_stored_result_like_any_other(tmp_path: Path) -> None:
         np.testing.assert_array_equal(measure.samples(kept_episodes), measure.samples(episodes))
 
 
+def test_of_format_1_is_read_what_it_held(tmp_path: Path) -> None:
+    sessions = measured()[0]
+    path = stored(sessions).save(tmp_path / "a.json")
+    record = json.loads(path.read_text("utf-8")) | {"format": 1}
+    for name in ("accuracy", "class_mean", "novel_session_mean"):
+        del record["result"][name]
+    path.write_text(json.dumps(record), encoding="utf-8")
+    read = StoredResult.load(path).result
+    assert isinstance(read, MethodResult)
+    np.testing.assert_array_equal(read.novel, sessions.novel)
+    np.testing.assert_array_equal(read.novel_session_mean, sessions.novel, "its sessions were of one size")
+    assert np.isnan([read.accuracy, read.class_mean]).all()
+
+
 def test_a_folder_gives_the_results_of_one_protocol(tmp_path: Path) -> None:
     sessions, episodes = measured()
     stored(sessions).save(tmp_path / "a.json")

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import pickle
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -67,6 +68,40 @@ def test_folder_divided_into_parts_and_read_in_part(tmp_path):
         "train/dog/train01.png": "train",
     }
     assert read_images(tmp_path, parts=("test",)).files == ("test/cat/test00.png",)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_folders_of_one_name_are_one_class_only_as_parts(tmp_path, packed):
+    def read(*folders: str):
+        root = tmp_path / "-".join(folder.replace("/", "_") for folder in folders)
+        for number, folder in enumerate(folders):
+            write_image(root / folder / f"{number:02d}.png", 0, number)
+        if packed:
+            root = Path(shutil.make_archive(str(root), "zip", root))
+        return read_images(root)
+
+    assert len(read("train/cat", "test/cat").class_names) == 1
+    assert len(read("photos/Train/pets/cat", "photos/val/pets/cat", "photos/val/pets/dog").class_names) == 2
+    for first, second in (("birds/other", "fish/other"), ("fish/other", "other"), ("train/a/cat", "val/b/cat")):
+        with pytest.raises(DataError, match=f"the folders {first} and {second} of .* would be one class"):
+            read(first, second)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_is_not_read_is_warned_of(tmp_path, packed):
+    root = tmp_path / "data"
+    write_image(root / "cat" / "00.png", 0, 0)
+    for name in ("cat/01.heic", "cat/._00.png", "dog/unnamed", "classes.csv", "splits/a.csv"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(b"")
+    (root / "eel" / "deep").mkdir(parents=True)
+    if packed:
+        root = Path(shutil.make_archive(str(root), "zip", root))
+    with pytest.warns(UserWarning, match="holds what is not read") as said:
+        assert len(read_images(root)) == 1
+    assert [str(one.message).partition("not read: ")[2] for one in said] == [
+        "1 .heic (as cat/01.heic); 1 without a suffix (as dog/unnamed); no image in dog/, eel/"
+    ]
 
 
 def test_wnid_folders_take_names_from_the_list_beside_them(tmp_path):

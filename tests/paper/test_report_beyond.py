@@ -19,7 +19,7 @@ def results(result):
             one = result(method, memory, draws=3, splits=[0, 1, 2])
             last = np.array([50.0, 52.0, 57.0]) - number * np.array([1.0, 1.5, 2.5]) + memory
             filled = np.tile(last[:, None], one.base.shape[1])
-            made.append(replace(one, base=filled, novel=np.where(np.isnan(one.novel), np.nan, filled)))
+            made.append(replace(one, base=filled, novel_session_mean=np.where(np.isnan(one.novel), np.nan, filled)))
     return made
 
 

@@ -130,8 +130,11 @@ def made_up(method, memory, base, novel=None):
         method=method,
         memory=memory,
         class_counts=tuple(60 + 5 * session for session in range(9)),
+        accuracy=base,
+        class_mean=base,
         base=base,
         novel=novel,
+        novel_session_mean=novel,
         steps=np.full((len(base), 8), 10.0),
         seconds=1.0,
         protocol="0123abcd",
@@ -257,7 +260,7 @@ def test_fixed_split_rows_are_set_apart(results):
 )
 def test_cells_at_or_above_the_published_ones_are_counted(results, perfect, reached):
     def answering(one, value):
-        return replace(one, base=np.full_like(one.base, value), novel=np.full_like(one.novel, value))
+        return replace(one, base=np.full_like(one.base, value), novel_session_mean=np.full_like(one.novel, value))
 
     made = [answering(one, 100.0 if one.method in perfect else 1.0) for one in results]
     tables = random_split_tables(made, [1, 2], published())

@@ -15,7 +15,7 @@ def run(result):
     def make(name: str, last: float, *, memory: bool = False, **about) -> SystemRun:
         one = result(name, memory, draws=2, sessions=8, splits=[0, 1])
         flat = np.full_like(one.base, last)
-        accuracies = replace(one, base=flat, novel=np.where(np.isnan(one.novel), np.nan, flat))
+        accuracies = replace(one, base=flat, novel_session_mean=np.where(np.isnan(one.novel), np.nan, flat))
         return SystemRun(name, accuracies, "C", **about)
 
     return make

@@ -105,6 +105,12 @@ def test_features_are_the_networks_on_normalised_pixels():
     assert backbone.features([]).shape == (0, made.WIDTH)
 
 
+def test_pixels_are_taken_however_they_lie_in_memory():
+    prepared = np.stack([made.PREPROCESSING.pixels(image) for image in made.photographs("blue", 3)])
+    backbone, mirrored = made.tiny_backbone(), prepared[:, :, ::-1]
+    np.testing.assert_array_equal(backbone.forward(mirrored), backbone.forward(mirrored.copy()))
+
+
 def test_a_bad_photograph_is_an_error_or_a_gap_that_is_told():
     backbone, images = made.tiny_backbone(), made.photographs("red", 40)
     mixed = [*images[:35], b"", *images[35:]]

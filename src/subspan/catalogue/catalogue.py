@@ -34,6 +34,7 @@ from subspan.catalogue.snapshot import Judgement, Snapshot
 from subspan.catalogue.teaching import removed, renamed, report_of, taught
 from subspan.catalogue.weight_map import map_of
 from subspan.files import store
+from subspan.images.errors import DataError
 from subspan.pretrained.backbone import Backbone, Image
 from subspan.pretrained.registry import load_backbone
 
@@ -222,6 +223,7 @@ class Catalogue:
         top: int = 5,
         reject: bool | float = False,
         *,
+        bad: Callable[[int, DataError], object] | None = None,
         progress: Progress | None = None,
     ) -> list[Prediction]:
         """The ``top`` most probable classes of every photograph.
@@ -232,9 +234,19 @@ class Catalogue:
         ----------
         reject : whether a photograph may be answered with "none of these"; True promises to reject at most 5 % of
             photographs like the held-out ones, a number at most that share.
+        bad : called with the place and the error of a photograph that cannot be read, which then has no answer; without
+            it the error is raised.
         """
         self._threshold(self._snapshot, reject)  # what cannot be promised is said before the work
-        return self.predict_features(features_of(self.backbone, images, progress), top, reject)
+        answered = np.ones(len(images), bool)
+
+        def note(place: int, error: DataError) -> None:
+            answered[place] = False
+            if bad is not None:
+                bad(place, error)
+
+        features = features_of(self.backbone, images, progress, None if bad is None else note)
+        return self.predict_features(features[answered], top, reject)
 
     def predict_features(self, features: FloatArray, top: int = 5, reject: bool | float = False) -> list[Prediction]:
         """`predict` on features (n, d) that the backbone has computed already."""

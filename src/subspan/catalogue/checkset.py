@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from subspan.arrays import FloatArray
 
-LARGEST_HALF = 6e4  # half-precision numbers end at 65504
+HALF = 1e-2, 6e4  # where the largest number must lie: half precision ends at 65504 and is coarse below 6e-5
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class CheckSet:
 
     def to_arrays(self, classes: Sequence[str]) -> dict[str, NDArray]:
         """Arrays for a store, in half precision where the numbers allow it."""
-        small = len(self.features) == 0 or np.abs(self.features).max() < LARGEST_HALF
+        fits = HALF[0] < np.abs(self.features).max(initial=0) < HALF[1]
         return {
-            "check_features": self.features.astype(np.float16) if small else self.features,
+            "check_features": self.features.astype(np.float16) if fits else self.features,
             "check_labels": self.labels(classes),
             "check_held_out": self.held_out,
         }

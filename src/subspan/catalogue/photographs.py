@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from subspan.images.classfiles import ImageFile, by_folder
+from subspan.images.classfiles import Found, ImageFile, by_folder
 from subspan.images.errors import DataError
 from subspan.images.formats import folders, zips
 from subspan.images.names import describe_classes
@@ -22,15 +22,13 @@ def open_class_photographs(path: Path) -> Iterator[ClassPhotographs]:
     if not path.exists():
         raise DataError(f"there is nothing at {path}")
     with contextlib.ExitStack() as stack:
-        if folders.recognise(path):
-            images = folders.find_images(path)
-        elif zips.recognise(path):
-            images = stack.enter_context(zips.open_images(path))
-        else:
-            raise DataError(f"{path} holds no photographs; expected {folders.TAKES}")
-        entries = sorted((by_folder(image, path) for image in images), key=lambda entry: (entry.key, entry.file))
-        if not entries:
-            raise DataError(f"{path} holds no photographs; expected {folders.TAKES}")
+        found = folders.find_images(path) if path.is_dir() else Found([], [])
+        if not found.images and zips.recognise(path):
+            found = stack.enter_context(zips.open_images(path))
+        if not found.images:
+            other = f" but {holds}" if (holds := found.holds()) else ""
+            raise DataError(f"{path} holds no photographs{other}; expected {folders.TAKES}")
+        entries = sorted(by_folder(found, path), key=lambda entry: (entry.key, entry.file))
         keys = list(dict.fromkeys(entry.key for entry in entries))
         name_of = dict(zip(keys, describe_classes(keys, path)[0], strict=True))
         photographs: ClassPhotographs = {}

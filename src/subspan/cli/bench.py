@@ -29,7 +29,7 @@ from subspan.experiments.results import MethodResult
 from subspan.features.feature_set import FeatureSet
 from subspan.files.atomic import replacing
 from subspan.learners.parts.regularizer import Regularizer
-from subspan.learners.registry import create_method, list_methods, spec_of
+from subspan.learners.registry import create_method, list_methods, spec_of, split_spec
 
 
 @app.command(rich_help_panel=RESEARCH)
@@ -52,7 +52,9 @@ def bench(
     ] = None,
     old_penalty: Annotated[str | None, typer.Option(help="R_old: norm or squared; default norm.")] = None,
     solver: Annotated[str | None, typer.Option(help="sgd or optimum; default sgd.")] = None,
-    start: Annotated[str | None, typer.Option(help="Start of new rows: uniform or zeros; default uniform.")] = None,
+    new_rows: Annotated[
+        str | None, typer.Option("--new-rows", "--start", help="Start of new rows: uniform or zeros; default uniform.")
+    ] = None,
     embeddings: Annotated[
         str | None,
         typer.Option(
@@ -82,7 +84,7 @@ def bench(
         subspan bench split1.npz split2.npz --embeddings glove300.npz --json results.json
     """
     setup, place = MultiSession(**protocol), Placement(**placement)
-    chosen = {"old_penalty": old_penalty, "solver": solver, "start": start}
+    chosen = {"old_penalty": old_penalty, "solver": solver, "new_rows": new_rows}
     regularizer_options = {name: value for name, value in chosen.items() if value is not None}
     create_method("finetune", **regularizer_options)  # refuses a wrong value, also where no chosen method takes it
     if config is not None:
@@ -117,7 +119,7 @@ def bench(
     seconds = time.perf_counter() - began
     for note in dict.fromkeys(note for result in results for note in result.notes):
         console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
-    Console(width=max(120, Console().width)).print(to_console(results_table(results, _title(files, setup))))
+    Console(width=max(120, Console().width)).print(to_console(results_table(results, _title(files, setup, sets))))
     if json_path is not None:
         with replacing(json_path) as file:
             file.write_text(json.dumps(to_json(results), indent=1) + "\n", "utf-8")
@@ -168,7 +170,7 @@ def _methods(
     """The methods asked for; by default all that the files allow, regularizers first, and why the others are not."""
     methods = []
     for spec in specs or sorted(list_methods(), key=_table_order):
-        name = spec.partition(":")[0]
+        name = split_spec(spec)[0]
         plain = create_method(spec)
         given = {k: v for k, v in regularizer_options.items() if isinstance(plain, Regularizer) and f"{k}=" not in spec}
         one = create_method(spec, **given)
@@ -190,8 +192,8 @@ def _table_order(name: str) -> tuple[int, str]:
     return (order.index(name) if name in order else len(order), name)
 
 
-def _title(files: Sequence[Path] | None, protocol: MultiSession) -> str:
+def _title(files: Sequence[Path] | None, protocol: MultiSession, sets: Sequence[FeatureSet]) -> str:
     what = ", ".join(path.name for path in files) if files else "bundled miniImageNet features"
-    plural = "" if protocol.draws == 1 else "s"
-    draws = f"{protocol.draws} support draw{plural}" if protocol.draws else "first images in file order"
+    count = max(protocol.draws_of(features) for features in sets)
+    draws = f"{count} support draw{'' if count == 1 else 's'}" if protocol.draws else "first images in file order"
     return f"Multi-session, {what}: {protocol.ways} ways, {protocol.shots} shots, {draws}; accuracy in percent"

@@ -21,7 +21,7 @@ from subspan.cli import PHOTOGRAPHS, app
 from subspan.cli import catalogue_tables as tables
 from subspan.cli.flags import Values, with_flags
 from subspan.files.atomic import replacing
-from subspan.images.classfiles import is_image
+from subspan.images.classfiles import is_image, warn_of_unread
 from subspan.images.errors import DataError
 from subspan.images.formats import folders
 from subspan.pretrained.backbone import Image
@@ -142,6 +142,7 @@ def add(
     opened = Catalogue.open(catalogue, backbone, trust=trust)
     with shown_stages() as progress, contextlib.ExitStack() as stack:
         by_class: dict[str, list[Image]] = {}
+        folder_of: dict[str, Path] = {}
         if name is not None:
             by_class[name] = list(_image_files(images))
             if describe is not None:
@@ -149,7 +150,13 @@ def add(
         else:
             for folder in images:
                 for one, files in stack.enter_context(open_class_photographs(folder)).items():
-                    by_class.setdefault(one, []).extend(files)
+                    place = (folder / files[0].file).parent
+                    if one in by_class:
+                        raise DataError(
+                            f"the folders {folder_of[one]} and {place} would be one class '{one}': add one after the "
+                            "other if they are"
+                        )
+                    by_class[one], folder_of[one] = list(files), place
         reports = opened.teach_all(by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, progress=progress)
     _show(reports, as_json, lambda: tables.add_text(reports))
 
@@ -169,6 +176,8 @@ def predict(
 ) -> None:
     """Say what photographs show, with probabilities.
 
+    Those that cannot be read are named at the end, and the exit status is 2.
+
     Examples:
 
         subspan predict birds.subspan photo.jpg
@@ -177,8 +186,10 @@ def predict(
     """
     opened = Catalogue.open(catalogue, backbone, trust=trust)
     files = _image_files(images)
+    bad: dict[int, DataError] = {}
     with shown_stages() as progress:
-        answers = opened.predict(files, top, reject_share if reject else False, progress=progress)
+        answers = opened.predict(files, top, reject_share if reject else False, bad=bad.__setitem__, progress=progress)
+    files = [file for place, file in enumerate(files) if place not in bad]
     if as_json:
         _print_json(
             [
@@ -186,8 +197,12 @@ def predict(
                 for file, answer in zip(files, answers, strict=True)
             ]
         )
-    else:
+    elif answers:
         tables.show(tables.predictions_table(files, answers))
+    for error in bad.values():
+        typer.echo(f"Error: {error}", err=True)
+    if bad:
+        raise typer.Exit(2)
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -340,10 +355,12 @@ def _image_files(paths: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found = [path / image.file for image in folders.find_images(path)]
-            if not found:
-                raise DataError(f"{path} holds no images")
-            files += found
+            found = folders.find_images(path)
+            if not found.images:
+                other = f" but {holds}" if (holds := found.holds()) else ""
+                raise DataError(f"{path} holds no images{other}")
+            warn_of_unread(found, path)
+            files += [path / image.file for image in found.images]
         elif path.exists() or is_image(path.name):
             files.append(path)
         else:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 from rich.console import Console
 
@@ -33,6 +32,7 @@ from subspan.paper.costs import TrainingCost
 from subspan.paper.published import published
 from subspan.paper.single_session_tables import EpisodeRun
 from subspan.paper.systems_tables import SystemRun, cost_picture, systems_table
+from subspan.values import tensor_of
 
 EVERY = "all"
 PARTS = "systems"  # folder of trained parts and stored results, beside the one of feature files
@@ -191,7 +191,7 @@ def part_of(method: Learner, features: FeatureSet) -> TrainedPart | None:
     """The trained part of a system for a feature file; None for a method or a system without."""
     if not isinstance(method, TrainedSystem):
         return None
-    rows = torch.tensor(features.for_linear_scores().base_weight, dtype=torch.float32)
+    rows = tensor_of(features.for_linear_scores().base_weight).float()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DrawnFeaturesWarning)  # tables say so by themselves
         return method.part(Base(rows))

@@ -116,7 +116,7 @@ def sweep(
         bar.update(task, completed=len(trials) * parts)
     best = best_settings(settings, trials, outcomes)
     where = f"the {features.novel_count} development classes" if single else "the development split"
-    score = "joint accuracy" if single else "accuracy on all classes after the last session"
+    score = "joint accuracy" if single else "weighted accuracy after the last session"
     about = {
         "chosen": f"chosen on {where} of split '{features.meta.get('split')}' by `subspan sweep`: best {score}",
         "command": command_line(),

@@ -15,8 +15,6 @@ from subspan.cli.inputs import find_embeddings, named
 from subspan.cli.runs import features_of, open_run
 from subspan.engine.contract import Learner
 from subspan.experiments.metrics import interval_half_width
-from subspan.experiments.network_systems import store_result
-from subspan.experiments.report.summary import summarize
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts.network_system import NetworkSystem
@@ -25,6 +23,7 @@ from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.parts.training_run import Training
 from subspan.learners.registry import create_method, list_methods, method_class, spec_of
+from subspan.paper.network_systems import store_result
 from subspan.train.collect import Contents, collect_base
 from subspan.train.device import find_device
 from subspan.train.extract import Viewing
@@ -155,5 +154,5 @@ def _told(result: MethodResult | EpisodeResult) -> str:
     if isinstance(result, EpisodeResult):
         half = float(interval_half_width(result.joint))
         return f"{result.shots} shots, {result.joint.mean():.2f} +- {half:.2f} %, Delta {result.delta.mean():.2f}"
-    weighted = np.mean(summarize(result).weighted, axis=0)
-    return "accuracy after each session " + " ".join(f"{value:.2f}" for value in weighted)
+    weighted = np.mean(result.weighted, axis=0)
+    return "weighted accuracy after each session " + " ".join(f"{value:.2f}" for value in weighted)

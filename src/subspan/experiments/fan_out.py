@@ -4,14 +4,18 @@ A piece of work is a call ``work(shared, item, tick)`` of a function of some mod
 once, ``tick()`` says that a part of the item is done. Results do not depend on where the pieces run.
 """
 
+import ast
 import multiprocessing
 import os
+import pickle
 import queue
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -26,6 +30,7 @@ Tick = Callable[[], object]
 Work = Callable[[Any, Any, Tick], Any]
 
 POLL_SECONDS = 0.2
+_CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Match)  # which may ask whether the script is the program
 
 
 @dataclass(frozen=True)
@@ -102,10 +107,16 @@ def _run_in_pool(
     on_tick: Tick,
     on_result: Callable[[int, Any], object],
 ) -> list[Any]:
+    _check_main(workers)
     context = multiprocessing.get_context("spawn")
-    ticks = context.Queue()
+    ticks, jobs, begun = context.Queue(), context.Queue(), context.Semaphore(0)
     lifeline, held = context.Pipe(duplex=False)
-    first = (worker.Lifeline(lifeline), ticks, work, shared)
+    # Not among the arguments: a process that ends before it has read those leaves its program waiting for ever.
+    job = pickle.dumps((work, shared))
+    jobs.cancel_join_thread()
+    for _ in range(workers):
+        jobs.put(job)
+    first = (worker.Lifeline(lifeline), begun, ticks, jobs)
     waiting: dict[int, Future] = {}
     results: dict[int, Any] = {}
     try:
@@ -121,7 +132,34 @@ def _run_in_pool(
                 except queue.Empty:
                     continue
     except BrokenProcessPool as error:
+        if not begun.acquire(block=False):
+            raise ProtocolError(
+                f"none of {workers} worker processes began: each imports the script first, in which everything that "
+                'starts them belongs below `if __name__ == "__main__":`'
+            ) from error
         raise ProtocolError(
             f"one of {workers} worker processes ended abruptly; where memory ran out, fewer of them need less"
         ) from error
     return [results[i] for i in range(len(items))]
+
+
+def _check_main(workers: int) -> None:
+    """Refuse a script that starts processes at its top level: each of them would run it, and start them, again."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        os._exit(1)  # one of them, which is running the script again; the program says why it ended
+    main, frame = sys.modules["__main__"], sys._getframe()
+    while frame is not None and not (frame.f_globals is vars(main) and frame.f_code.co_name == "<module>"):
+        frame = frame.f_back
+    file, spec = getattr(main, "__file__", None), getattr(main, "__spec__", None)
+    if frame is None or file is None or (spec is not None and spec.name.rpartition(".")[2] == "__main__"):
+        return  # nothing that they would run
+    line = frame.f_lineno
+    try:
+        nodes = [node for node in ast.walk(ast.parse(Path(file).read_bytes())) if isinstance(node, _CONDITIONS)]
+    except (OSError, SyntaxError):  # no source: a notebook, a frozen program
+        return
+    if not any(node.lineno <= line <= (node.end_lineno or line) for node in nodes):
+        raise ProtocolError(
+            f"line {line} of '{file}' starts {workers} processes, each of which would run it again; put it below "
+            '`if __name__ == "__main__":`, or take one worker'
+        )

@@ -14,6 +14,7 @@ from subspan.engine.objective import append_one
 from subspan.experiments.results import WeightSpace
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import spec_of
+from subspan.values import tensor_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -78,7 +79,7 @@ class FeatureTensors:
         features = features.for_linear_scores()
 
         def tensor(array: NDArray) -> Tensor:
-            return torch.tensor(array, dtype=dtype, device=device)  # a copy: arrays may be read-only
+            return tensor_of(array).to(device, dtype)
 
         with_bias = features.base_bias is not None and use_bias
 

@@ -32,6 +32,8 @@ __all__ = [
     "plain_harmonic_mean",
 ]
 
+ROUNDING = 1e-9  # relative; a test image more or less is far above it
+
 
 def class_weighted_accuracy(
     base: ArrayLike, novel: ArrayLike, base_count: ArrayLike, novel_count: ArrayLike
@@ -224,7 +226,9 @@ def per_class_accuracy(counts: ArrayLike) -> FloatArray:
 def interval_half_width(
     samples: ArrayLike, axis: int = 0, level: float = 0.95, distribution: Literal["t", "normal"] = "t"
 ) -> FloatArray:
-    """Half the width of the confidence interval of a mean over ``axis``; NaN when there is one sample only.
+    """Half the width of the confidence interval of a mean over ``axis``; NaN where the samples have no spread.
+
+    One sample has none, nor have samples that are all the same: how far another one would be off they do not tell.
 
     ``"t"`` is Student's, for a handful of draws or splits; ``"normal"`` is the 1.96 standard errors usual for thousands
     of episodes.
@@ -238,7 +242,8 @@ def interval_half_width(
         return np.full(np.delete(samples.shape, axis), np.nan)
     upper = (1 + level) / 2
     quantile = stdtrit(count - 1, upper) if distribution == "t" else ndtri(upper)
-    return np.asarray(quantile * samples.std(axis=axis, ddof=1) / np.sqrt(count))
+    half_width = quantile * samples.std(axis=axis, ddof=1) / np.sqrt(count)
+    return np.where(_constant(samples, np.abs(samples).max(axis=axis), axis), np.nan, half_width)
 
 
 def group_means(values: ArrayLike, groups: ArrayLike) -> FloatArray:
@@ -258,9 +263,9 @@ class PairedTest:
     """One method against the best of its column."""
 
     mean: float
-    p_value: float  # two-sided, after Bonferroni correction; 1 for the best itself, NaN with fewer than two samples
+    p_value: float  # two-sided, after Bonferroni correction; 1 for the best itself, NaN where there is no test
     best: bool
-    not_below: bool  # the best, or not significantly different from it; False where nothing can be tested
+    not_below: bool  # the best or equal to it, or not significantly different; False where nothing can be tested
 
 
 def paired_tests(
@@ -271,7 +276,8 @@ def paired_tests(
     ``against`` names another one to compare with; it stands in the place of the best.
 
     ``samples`` maps a method to its values ``(n,)`` on the same draws, splits or episodes in the same order. The
-    correction multiplies each p-value by the number of comparisons, the number of methods minus one.
+    correction multiplies each p-value by the number of comparisons, the number of methods minus one. There is no test
+    with fewer than two samples, nor where the differences are all the same: they have no spread to measure by.
 
     >>> tests = paired_tests({"a": [50, 52, 54], "b": [49, 53, 53], "c": [40, 41, 45]})
     >>> [name for name, test in tests.items() if test.not_below]
@@ -287,21 +293,26 @@ def paired_tests(
     comparisons = len(arrays) - 1
     tests = {}
     for name, array in arrays.items():
-        p_value = 1.0 if name == best else min(1.0, comparisons * _paired_p_value(arrays[best] - array))
-        if len(array) < 2:
-            p_value = np.nan
-        tests[name] = PairedTest(float(array.mean()), p_value, name == best, bool(name == best or p_value >= level))
+        p_value = float(np.minimum(1.0, comparisons * _paired_p_value(arrays[best], array)))
+        if name == best and len(array) > 1:
+            p_value = 1.0
+        not_below = np.array_equal(array, arrays[best]) or p_value >= level
+        tests[name] = PairedTest(float(array.mean()), p_value, name == best, bool(not_below))
     return tests
 
 
-def _paired_p_value(differences: FloatArray) -> float:
-    """Two-sided p-value of a mean difference of 0; 1 or 0 where all differences are equal and t is not finite."""
-    if len(differences) < 2:
+def _paired_p_value(first: FloatArray, second: FloatArray) -> float:
+    """Two-sided p-value of a mean difference of 0; NaN where the differences have no spread."""
+    differences = first - second
+    if len(differences) < 2 or _constant(differences, max(np.abs(first).max(), np.abs(second).max())):
         return np.nan
-    if np.ptp(differences) == 0:
-        return 1.0 if differences[0] == 0 else 0.0
     t = differences.mean() / (differences.std(ddof=1) / np.sqrt(len(differences)))
     return float(2 * stdtr(len(differences) - 1, -abs(t)))
+
+
+def _constant(samples: FloatArray, scale: ArrayLike, axis: int = 0) -> NDArray[np.bool_]:
+    """Whether samples that come of numbers of this size are all the same over ``axis``, but for rounding."""
+    return np.ptp(samples, axis=axis) <= ROUNDING * np.asarray(scale)
 
 
 def _base_and_novel(

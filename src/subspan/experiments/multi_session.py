@@ -14,7 +14,7 @@ from torch import Tensor
 from subspan.engine import sessions
 from subspan.engine.contract import Learner, Memory, Session, State
 from subspan.experiments.inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
-from subspan.experiments.metrics import confusion_counts
+from subspan.experiments.metrics import confusion_counts, group_means
 from subspan.experiments.results import MethodResult, WeightSpace
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import spec_of
@@ -38,6 +38,11 @@ class MultiSession:
     def digest(self) -> str:
         """A short hash of all settings, stamped on every result."""
         return digest_of("multi-session", self)
+
+    def draws_of(self, features: FeatureSet) -> int:
+        """How many support draws a file gives: one where no class has more support images than shots."""
+        most = np.bincount(features.novel_support_labels).max()
+        return 1 if most <= self.shots else max(1, self.draws)
 
     def run(
         self,
@@ -180,26 +185,32 @@ class _Run:
             with self.timed():
                 self._measure_all(counts)
         draws = len(self.images)
-        session_of = np.where(self.query_labels < base_count, 0, 1 + (self.query_labels - base_count) // ways)
+        sessions = np.where(self.query_labels < base_count, 0, 1 + (self.query_labels - base_count) // ways)
+        accuracy, class_mean, novel, session_mean = np.full((4, draws, self.session_count + 1), np.nan)
         # by_session[e, t, s]: accuracy on the classes of session s after session t
         by_session = np.full((draws, self.session_count + 1, self.session_count + 1), np.nan)
         confusion = np.zeros((self.session_count + 1, counts[-1], counts[-1]), np.int64)
         for t, predicted in enumerate(self.predictions):
             seen = self.query_labels < counts[t]
-            for s in range(t + 1):
-                right = predicted[:, session_of[seen] == s] == self.query_labels[seen & (session_of == s)]
-                by_session[:, t, s] = 100 * right.mean(1)
-            confusion[t] = confusion_counts(np.tile(self.query_labels[seen], draws), predicted.reshape(-1), counts[-1])
+            labels, session_of = self.query_labels[seen], sessions[seen]
+            right = predicted == labels  # (E, items)
+            accuracy[:, t] = 100 * right.mean(1)
+            class_mean[:, t] = 100 * group_means(right.T, labels).mean(0)
+            by_session[:, t, np.unique(session_of)] = 100 * group_means(right.T, session_of).T
+            if session_of.any():
+                novel[:, t] = 100 * right[:, session_of > 0].mean(1)
+                session_mean[:, t] = np.nanmean(by_session[:, t, 1:], axis=1)
+            confusion[t] = confusion_counts(np.tile(labels, draws), predicted.reshape(-1), counts[-1])
         with_novel = by_session[:, 1:, 1:]
-        novel = np.full((draws, self.session_count + 1), np.nan)
-        for t in range(1, self.session_count + 1):
-            novel[:, t] = by_session[:, t, 1 : t + 1].mean(1)
         return MethodResult(
             method=spec_of(self.method),
             memory=self.memory,
             class_counts=tuple(counts),
+            accuracy=accuracy,
+            class_mean=class_mean,
             base=by_session[:, :, 0],
             novel=novel,
+            novel_session_mean=session_mean,
             steps=np.stack(self.steps, axis=1).astype(np.float64),
             seconds=self.seconds,
             protocol=self.protocol.digest,
@@ -211,7 +222,15 @@ class _Run:
             final_rows=self.state.rows.double().cpu().numpy(),
             predictions=tuple(self.predictions) if keep_predictions else None,
             query_labels=self.query_labels if keep_predictions else None,
+            notes=self._notes(),
         )
+
+    def _notes(self) -> tuple[str, ...]:
+        draws, shots = self.protocol.draws, self.protocol.shots
+        if self.protocol.draws_of(self.features) >= draws:
+            return ()
+        most = f"no novel class has more than {shots} support images"
+        return (f"{draws} support draws asked for, but {most}, so there is one draw.",)
 
     def _seen_classes(self, session: int) -> int:
         """How many classes have been learned after a session, base classes included."""
@@ -228,7 +247,7 @@ class _Run:
         if self.protocol.draws == 0:
             return np.stack([p[:shots] for p in places])[None]
         images = []
-        for draw in range(self.protocol.draws):
+        for draw in range(self.protocol.draws_of(self.features)):
             rng = np.random.default_rng([self.protocol.seed, draw])
             images.append(np.stack([rng.permutation(p)[:shots] for p in places]))
         return np.stack(images)

@@ -10,7 +10,7 @@ from subspan.engine.contract import Learner
 from subspan.experiments.fan_out import Placement, Tick, fan_out, nothing, with_notes
 from subspan.experiments.inputs import ProtocolError, check_inputs
 from subspan.experiments.multi_session import MultiSession, run_together
-from subspan.experiments.results import MethodResult
+from subspan.experiments.results import BY_DRAW, MethodResult
 from subspan.features.feature_set import FeatureSet
 
 Split = tuple[FeatureSet, NDArray | None]  # features of a file, embeddings of its classes
@@ -90,7 +90,6 @@ def merge(results: Sequence[MethodResult]) -> MethodResult:
     first = results[0]
     if len(results) == 1:
         return first
-    stacked = ("base", "novel", "steps", "novel_at_birth", "novel_at_end")
     predictions = None
     if first.predictions is not None:
         labels = [np.asarray(r.query_labels) for r in results]
@@ -99,11 +98,12 @@ def merge(results: Sequence[MethodResult]) -> MethodResult:
         predictions = tuple(np.concatenate(p) for p in zip(*(r.predictions or () for r in results), strict=True))
     return replace(
         first,
-        **{name: np.concatenate([getattr(r, name) for r in results]) for name in stacked},
+        **{name: np.concatenate([getattr(r, name) for r in results]) for name in BY_DRAW},
         splits=np.concatenate([np.full(len(r.base), i) for i, r in enumerate(results)]),
         seconds=sum(r.seconds for r in results),
         final_rows=None,
         predictions=predictions,
+        notes=tuple(dict.fromkeys(note for r in results for note in r.notes)),
     )
 
 
@@ -132,4 +132,7 @@ def _run(shared: tuple[list[Split], str, bool], group: list[Job], tick: Tick) ->
         return [result for job in group for result in _run(shared, [job], nothing)]
     found = dict(zip(files, results, strict=True))
     merged = [merge([found[job.protocol, number] for number in job.splits]) for job in group]
-    return [replace(result, memory=job.memory, notes=notes) for job, result in zip(group, merged, strict=True)]
+    return [
+        replace(result, memory=job.memory, notes=(*result.notes, *notes))
+        for job, result in zip(group, merged, strict=True)
+    ]

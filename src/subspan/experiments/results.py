@@ -7,7 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subspan.arrays import FloatArray
-from subspan.experiments.metrics import joint_gap
+from subspan.experiments.metrics import class_weighted_accuracy, joint_gap
+
+BY_DRAW = (  # the arrays of a MethodResult that have a row for each draw
+    *("accuracy", "class_mean", "base", "novel", "novel_session_mean"),
+    *("steps", "novel_at_birth", "novel_at_end"),
+)
 
 
 @dataclass(frozen=True)
@@ -26,14 +31,18 @@ class WeightSpace:
 class MethodResult:
     """One method under one memory setting, over all draws (support draws, or splits times draws).
 
-    Accuracies are in percent, indexed (draw, session) from session 0; ``novel[:, 0]`` is NaN.
+    Accuracies are in percent, indexed (draw, session) from session 0, where novel ones are NaN. They are of test
+    images, each of which counts the same, unless the name says otherwise.
     """
 
     method: str  # with its options, as on the command line: "semantic:tau=3"
     memory: bool
     class_counts: tuple[int, ...]  # classes seen after each session, from session 0
-    base: FloatArray  # (draws, sessions + 1)
-    novel: FloatArray  # (draws, sessions + 1)
+    accuracy: FloatArray  # (draws, sessions + 1): all test images of the classes seen so far
+    class_mean: FloatArray  # (draws, sessions + 1): mean of the accuracies of these classes
+    base: FloatArray  # (draws, sessions + 1): those of base classes
+    novel: FloatArray  # (draws, sessions + 1): those of the novel classes seen so far
+    novel_session_mean: FloatArray  # (draws, sessions + 1): mean over sessions of their classes' accuracy
     steps: FloatArray  # (draws, sessions); 0 for training-free methods
     seconds: float
     protocol: str  # hash of the protocol
@@ -47,12 +56,17 @@ class MethodResult:
     query_labels: NDArray[np.int64] | None = None  # (test items,): base first, then novel in class order
     notes: tuple[str, ...] = field(default=())
 
+    @property
+    def weighted(self) -> FloatArray:
+        """The paper's accuracy (draws, sessions + 1): base and novel by numbers of classes, novel as in its code."""
+        novel_counts = np.asarray(self.class_counts) - self.class_counts[0]
+        return class_weighted_accuracy(self.base, self.novel_session_mean, self.class_counts[0], novel_counts)
+
     def of_splits(self, numbers: Sequence[int]) -> "MethodResult":
         """The accuracies of the draws on these feature files alone, with their share of the seconds."""
         chosen = np.isin(self.splits, numbers)
         seconds = self.seconds * len(np.unique(self.splits[chosen])) / len(np.unique(self.splits))
-        names = ("base", "novel", "steps", "splits", "novel_at_birth", "novel_at_end")
-        kept = {name: getattr(self, name)[chosen] for name in names}
+        kept = {name: getattr(self, name)[chosen] for name in (*BY_DRAW, "splits")}
         nothing = dict.fromkeys(("confusion", "weight_space", "final_rows", "predictions"))
         return replace(self, **kept, **nothing, seconds=seconds)
 

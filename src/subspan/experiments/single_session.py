@@ -20,7 +20,7 @@ from subspan.experiments.inputs import FeatureTensors, ProtocolError, check_inpu
 from subspan.experiments.results import EpisodeResult
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import spec_of
-from subspan.values import check_options, option
+from subspan.values import check_options, option, tensor_of
 
 BATCH_ON_GPU = 2000  # of 5 ways x 5 shots x 5 copies and 69 classes: some GB
 
@@ -118,7 +118,7 @@ class Stage:
     ) -> None:
         self.device = torch.device(device)
         self.names = features.class_names
-        self.base_labels = torch.tensor(features.base_test_labels, device=self.device)
+        self.base_labels = tensor_of(features.base_test_labels).to(self.device)
         self.tensors = FeatureTensors.of(
             features, embeddings, use_bias=use_bias, device=self.device, dtype=getattr(torch, dtype)
         )

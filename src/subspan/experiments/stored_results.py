@@ -16,7 +16,7 @@ from subspan.experiments.inputs import ProtocolError
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.files.atomic import replacing
 
-FORMAT = 1
+FORMAT = 2
 SUFFIX = ".json"
 _KINDS: Mapping[str, type[MethodResult] | type[EpisodeResult]] = {
     "multi-session": MethodResult,
@@ -25,7 +25,10 @@ _KINDS: Mapping[str, type[MethodResult] | type[EpisodeResult]] = {
 _LEFT_OUT = ("confusion", "weight_space", "final_rows", "predictions", "query_labels")  # large, or not needed again
 _PLAIN = {"method": str, "memory": bool, "class_counts": tuple, "shots": int, "seconds": float, "protocol": str}
 _WHOLE = ("splits",)
-_ACCURACIES = ("base", "novel", "base_alone", "novel_alone", "novel_at_birth", "novel_at_end")
+_ACCURACIES = (
+    *("accuracy", "class_mean", "base", "novel", "novel_session_mean"),
+    *("base_alone", "novel_alone", "novel_at_birth", "novel_at_end"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +89,11 @@ class StoredResult:
             if int(record["format"]) > FORMAT:
                 raise ProtocolError(f"'{path}' has format {record['format']}; this version of Subspan reads {FORMAT}")
             kind = _KINDS[record["protocol"]]
-            result = kind(**{name: _from_plain(name, value) for name, value in record["result"].items()})
+            values = {name: _from_plain(name, value) for name, value in record["result"].items()}
+            if record["format"] == 1 and kind is MethodResult:  # of sessions of one size, as all systems have
+                unknown = np.full_like(values["base"], np.nan)
+                values = {"accuracy": unknown, "class_mean": unknown, "novel_session_mean": values["novel"]} | values
+            result = kind(**values)
             texts = {name: str(record[name]) for name in ("system", "marks", "split", "split_digest", "items")}
             stored = cls(**texts, result=result, about=dict(record["about"]), path=str(path))
         except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:

@@ -20,7 +20,7 @@ from subspan.experiments.config import Setting
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.fan_out import Placement, nothing
 from subspan.experiments.inputs import ProtocolError
-from subspan.experiments.metrics import class_weighted_accuracy, interval_half_width
+from subspan.experiments.metrics import interval_half_width
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.multi_session_runs import Job, run_jobs
 from subspan.experiments.results import EpisodeResult, MethodResult
@@ -47,8 +47,8 @@ class Trial:
 class Outcome:
     """What a trial reached, in percent."""
 
-    score: float  # mean accuracy: joint over episodes, or on all classes after the last session
-    half_width: float  # of its 95 % interval; NaN with one sample
+    score: float  # mean accuracy: joint over episodes, or weighted after the last session
+    half_width: float  # of its 95 % interval; NaN where the samples have no spread
 
 
 def check_development(features: FeatureSet, protocol: Protocol) -> None:
@@ -178,8 +178,7 @@ def _of_episodes(result: EpisodeResult) -> Outcome:
 
 
 def _of_sessions(result: MethodResult) -> Outcome:
-    counts = result.class_counts
-    last = class_weighted_accuracy(result.base[:, -1], result.novel[:, -1], counts[0], counts[-1] - counts[0])
+    last = result.weighted[:, -1]
     return Outcome(float(last.mean()), float(interval_half_width(last)))
 
 

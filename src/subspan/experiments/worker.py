@@ -4,6 +4,7 @@ Nothing slow is imported here: a process that is still importing PyTorch must he
 """
 
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable
@@ -34,8 +35,10 @@ def _end_with(end: Connection) -> None:
     os._exit(1)
 
 
-def start(lifeline: object, ticks: Any, work: Callable[..., Any], shared: Any) -> None:
-    """What a process does first; of the arguments, unpickled in this order, ``lifeline`` has tied it by now."""
+def start(lifeline: object, begun: Any, ticks: Any, jobs: Any) -> None:
+    """What a process does first: say so, and take one of ``jobs``; ``lifeline``, unpickled, has tied it by now."""
+    begun.release()
+    work, shared = pickle.loads(jobs.get())
     import torch
 
     torch.set_num_threads(1)

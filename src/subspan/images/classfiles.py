@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -15,6 +17,9 @@ from subspan.images.names import describe_classes
 from subspan.images.options import ReadOptions
 
 IMAGE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"))
+LIST_SUFFIXES = frozenset((".csv", ".json", ".md", ".txt"))  # of class lists and their like, in these folders
+LIST_FOLDERS = (".", "splits", "split")
+SHOWN = 5  # folders without images that are named
 PART_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
@@ -24,6 +29,28 @@ class ImageFile:
 
     file: str  # '/' between folders: '<class>/<name>', '<part>/<class>/<name>', or '<name>' in a flat folder
     read: Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What lies below a folder or in zips."""
+
+    images: list[ImageFile]  # sorted
+    unread: list[str]  # other files that are visible, and folders without any image, which end in '/'
+
+    def holds(self) -> str:
+        """What of it nobody reads, as the end of a sentence; empty where that is nothing."""
+        said = []
+        files = [name for name in self.unread if not name.endswith("/")]
+        kinds = Counter(PurePosixPath(name).suffix.lower() for name in files)
+        for kind, count in kinds.most_common():
+            first = next(name for name in files if PurePosixPath(name).suffix.lower() == kind)
+            said.append(f"{count} {kind or 'without a suffix'} (as {first})")
+        folders = [name for name in self.unread if name.endswith("/")]
+        if folders:
+            more = f" and {len(folders) - SHOWN} more" if len(folders) > SHOWN else ""
+            said.append(f"no image in {', '.join(folders[:SHOWN])}{more}")
+        return "; ".join(said)
 
 
 @dataclass(frozen=True)
@@ -39,17 +66,68 @@ class ClassFile:
 def is_image(name: str) -> bool:
     """Whether a file name is that of a visible image."""
     path = PurePosixPath(name)
-    hidden = any(step.startswith((".", "__MACOSX")) for step in path.parts)
-    return path.suffix.lower() in IMAGE_SUFFIXES and not hidden
+    return path.suffix.lower() in IMAGE_SUFFIXES and not _hidden(path)
 
 
-def by_folder(image: ImageFile, source: Path) -> ClassFile:
-    """The image with the folder it lies in as class; a folder named train, val, ... above that is its part."""
-    folders = PurePosixPath(image.file).parts[:-1]
-    if not folders:
-        raise DataError(f"image {image.file} of {source} lies in no class folder")
-    part = next((PART_NAMES[folder.lower()] for folder in folders[:-1] if folder.lower() in PART_NAMES), None)
-    return ClassFile(image.file, folders[-1], image.read, part)
+def find(entries: Iterable[ImageFile]) -> Found:
+    """What of these files is an image; the name of a folder ends in '/'."""
+    images: list[ImageFile] = []
+    files: list[str] = []
+    folders: set[PurePosixPath] = set()
+    for entry in entries:
+        path = PurePosixPath(entry.file)
+        if _hidden(path):
+            continue
+        folders.update(path.parents)
+        if entry.file.endswith("/"):
+            folders.add(path)
+        elif is_image(entry.file):
+            images.append(entry)
+        elif str(path.parent) not in LIST_FOLDERS or path.suffix.lower() not in LIST_SUFFIXES:
+            files.append(entry.file)
+    full = {
+        *map(PurePosixPath, LIST_FOLDERS),
+        *(above for image in images for above in PurePosixPath(image.file).parents),
+    }
+    empty = [f"{folder}/" for folder in folders - full if folder.parent in full]  # the topmost ones
+    return Found(sorted(images, key=lambda image: image.file), sorted(files) + sorted(empty))
+
+
+def _hidden(path: PurePosixPath) -> bool:
+    return any(step.startswith((".", "__MACOSX")) for step in path.parts)
+
+
+def warn_of_unread(found: Found, source: Path) -> None:
+    """Say what nobody will read: photographs in a format that is unknown here must not be missed in silence."""
+    if holds := found.holds():
+        warnings.warn(f"{source} holds what is not read: {holds}", stacklevel=3)
+
+
+def by_folder(found: Found, source: Path) -> list[ClassFile]:
+    """The images, each with the folder it lies in as its class; a folder named train, val, ... above that is its part.
+
+    Two folders are one class only as its parts: elsewhere one name may mean two things, ``birds/other`` and
+    ``fish/other``. What is not read is warned of.
+    """
+    warn_of_unread(found, source)
+    entries: list[ClassFile] = []
+    place_of: dict[str, tuple[tuple[str, ...], PurePosixPath]] = {}  # class: its folders less the part, and with it
+    for image in found.images:
+        folder = PurePosixPath(image.file).parent
+        steps = folder.parts
+        if not steps:
+            raise DataError(f"image {image.file} of {source} lies in no class folder")
+        parts = [i for i, step in enumerate(steps[:-1]) if step.lower() in PART_NAMES]
+        place = tuple(step for i, step in enumerate(steps) if i not in parts[:1])
+        known, first = place_of.setdefault(steps[-1], (place, folder))
+        if known != place:
+            raise DataError(
+                f"the folders {first} and {folder} of {source} would be one class '{steps[-1]}': "
+                "give every class a folder with a name of its own"
+            )
+        part = PART_NAMES[steps[parts[0]].lower()] if parts else None
+        entries.append(ClassFile(image.file, steps[-1], image.read, part))
+    return entries
 
 
 def image_set_of(entries: Sequence[ClassFile], source: Path, options: ReadOptions) -> ImageSet:

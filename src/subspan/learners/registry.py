@@ -81,7 +81,8 @@ def split_spec(spec: str) -> tuple[str, str]:
     """
     name, _, rest = spec.partition(":")
     attribute, _, options = rest.partition(":")
-    return (f"{name}:{attribute}", options) if attribute.isidentifier() else (name, rest)
+    outside = attribute.isidentifier() and LEARNERS.get(name) is None
+    return (f"{name}:{attribute}", options) if outside else (name, rest)
 
 
 def method_options(name: str) -> dict[str, tuple[str, Any, str]]:

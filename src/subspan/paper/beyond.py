@@ -20,7 +20,7 @@ def beyond_table(results: Sequence[MethodResult], seeds: Sequence[int]) -> Repor
         Column(f"{key}_{name}_memory", f"{title} {sign}", f"{meaning}, {name} memory", "Last session", decimals)
         for name, sign in (("without", "-M"), ("with", "+M"))
         for key, title, meaning, decimals in (
-            ("accuracy", "accuracy", "accuracy (%) on all classes", 2),
+            ("accuracy", "accuracy", "weighted accuracy (%)", 2),
             ("lead", "lead", "accuracy of our method minus that of this one", 2),
             ("p", "p", "two-sided, of a paired t-test over splits, after Bonferroni correction", 4),
         )

@@ -121,7 +121,7 @@ def cost_picture(runs: Sequence[SystemRun]) -> ReportFigure:
     return ReportFigure(
         name="systems-cost",
         title="Accuracy of systems against their cost",
-        caption="Accuracy on all classes after the last session without memory, against the seconds that a split costs "
+        caption="Weighted accuracy after the last session without memory, against the seconds that a split costs "
         "beyond its base session: training of the system's own part (orange squares), all sessions and scoring. "
         f"Highest: {best}.",
         alt=f"Scatter plot of accuracy against cost. {told}.",

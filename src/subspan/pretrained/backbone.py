@@ -22,6 +22,7 @@ from subspan.images.classfiles import ImageFile
 from subspan.images.decode import Fit, convert_image, decode_image, usable_cores
 from subspan.images.errors import DataError
 from subspan.train.evaluate import normalised
+from subspan.values import tensor_of
 
 Pixels = NDArray[np.uint8]
 Image = bytes | os.PathLike[str] | PIL.Image.Image | Pixels | ImageFile
@@ -214,5 +215,5 @@ class TorchBackbone(Backbone):
 
     def forward(self, pixels: Pixels) -> FloatArray:
         with torch.inference_mode():
-            inputs = self.preprocessing.normalise(torch.from_numpy(pixels))
+            inputs = self.preprocessing.normalise(tensor_of(pixels))
             return self.module(inputs).float().numpy()

@@ -15,6 +15,7 @@ from subspan.arrays import FloatArray
 from subspan.images.decode import usable_cores
 from subspan.pretrained.backbone import Backbone, BackboneError, Pixels, Preprocessing, check_weights
 from subspan.pretrained.registry import in_one_line, optional_import, register_source
+from subspan.values import tensor_of
 
 METADATA = "subspan.preprocessing"
 
@@ -60,7 +61,7 @@ class OnnxBackbone(Backbone):
         self.dim = probe.shape[1]
 
     def forward(self, pixels: Pixels) -> FloatArray:
-        inputs = self.preprocessing.normalise(torch.from_numpy(pixels)).contiguous().numpy()
+        inputs = self.preprocessing.normalise(tensor_of(pixels)).contiguous().numpy()
         return np.asarray(self._session.run(None, {self.input: inputs})[0], np.float32)
 
 

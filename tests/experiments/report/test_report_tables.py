@@ -24,8 +24,11 @@ def by_hand(result):
     """Two sessions, two draws, 6 + 2 + 2 classes: easy numbers."""
     return dataclasses.replace(
         result(draws=2, sessions=2),
+        accuracy=np.array([[80.0, 57.0, 41.0], [80.0, 58.0, 43.0]]),
+        class_mean=np.array([[79.0, 56.0, 40.0], [79.0, 57.0, 44.0]]),
         base=np.array([[80.0, 60.0, 50.0], [80.0, 62.0, 52.0]]),
-        novel=np.array([[np.nan, 40.0, 20.0], [np.nan, 38.0, 22.0]]),
+        novel=np.array([[np.nan, 40.0, 23.0], [np.nan, 38.0, 24.0]]),
+        novel_session_mean=np.array([[np.nan, 40.0, 20.0], [np.nan, 38.0, 22.0]]),
         steps=np.array([[10.0, 20.0], [10.0, 30.0]]),
         novel_at_birth=np.array([[40.0, 25.0], [38.0, 30.0]]),
         novel_at_end=np.array([[15.0, 25.0], [14.0, 30.0]]),
@@ -38,14 +41,17 @@ def cells(table: Table, row: int = 0) -> dict[str, Cell]:
 
 def test_the_numbers_of_a_row_by_hand(by_hand):
     row = cells(results_table([by_hand]))
+    assert [row[f"images_{session}"].value for session in range(3)] == [80, 57.5, 42]
+    assert (row["images"].value, row["class_mean"].value) == (42, 42)
     assert row["session_0"].value == 80
     assert row["session_1"].value == pytest.approx((6 * 61 + 2 * 39) / 8)
+    assert row["weighted"].value == row["session_2"].value
     assert row["session_2"].value == pytest.approx((6 * 51 + 4 * 21) / 10)
     assert row["base"].value == 51
-    assert row["novel"].value == 21
+    assert row["novel"].value == 23.5
     draws = [10 / (6 / 50 + 4 / 20), 10 / (6 / 52 + 4 / 22)]
     assert row["harmonic"].value == pytest.approx(np.mean(draws))
-    assert row["plain_harmonic"].value == pytest.approx((2 * 50 * 20 / 70 + 2 * 52 * 22 / 74) / 2)
+    assert row["plain_harmonic"].value == pytest.approx((2 * 50 * 23 / 73 + 2 * 52 * 24 / 76) / 2)
     assert row["average"].value == pytest.approx((80 + 55.5 + 39) / 3)
     assert row["drop"].value == pytest.approx(80 - 39)
     # base 80 -> 50 and 80 -> 52, session 1's classes 40 -> 15 and 38 -> 14; session 2 is the last
@@ -83,8 +89,9 @@ def test_marks_are_paired_tests_within_a_memory_setting(result):
 
 def test_less_drop_is_better(result):
     base = np.linspace(60, 63, 4)[:, None] + np.zeros((4, 4))
-    steady = dataclasses.replace(result("steady"), base=base, novel=np.where(np.arange(4) == 0, np.nan, base))
-    falling = dataclasses.replace(steady, method="falling", base=base - 5.0 * np.arange(4))
+    novel = np.where(np.arange(4) == 0, np.nan, base)
+    steady = dataclasses.replace(result("steady"), base=base, novel=novel, novel_session_mean=novel)
+    falling = dataclasses.replace(steady, method="falling", base=base - [[5.0], [5.1], [5.2], [5.3]] * np.arange(4))
     table = results_table([falling, steady])
     assert [cells(table, row)["drop"].top for row in range(2)] == [False, True]
     # all start equal: a mark would say nothing
@@ -96,6 +103,21 @@ def test_one_draw_has_no_interval_and_no_mark(result):
     assert all(np.isnan(cell.half_width) and not cell.top for row in table.rows for cell in row.cells)
     assert "One draw: no interval and no test." in table.notes
     assert "±" not in to_markdown(table)
+
+
+def test_the_same_number_in_every_draw_has_no_interval_and_a_constant_lead_no_mark(result):
+    """Session 0 over draws, or one draw counted as several: no spread, so nothing to test by."""
+    ahead = result("ahead")
+    behind = dataclasses.replace(result("behind"), base=ahead.base - 0.3, class_mean=np.full((4, 4), 10.0))
+    rows = [cells(results_table([ahead, behind]), number) for number in range(2)]
+    assert [row["base"].top for row in rows] == [False, False]
+    assert [np.isnan(row["class_mean"].half_width) for row in rows] == [False, True]
+    assert [row["class_mean"].top for row in rows] == [True, False], "differences that vary are tested"
+
+
+def test_a_note_of_all_results_stands_once_and_without_a_name(result):
+    notes = results_table([result("a", notes=("of all", "of a")), result("b", notes=("of all",))]).notes
+    assert [note for note in notes if "of a" in note] == ["of all", "a (without memory): of a"]
 
 
 def test_results_of_other_splits_are_not_paired(result):
@@ -118,7 +140,7 @@ def test_session_zero_only(result):
 
 def test_no_results_give_an_empty_table():
     assert results_table([]).rows == ()
-    assert to_markdown(results_table([])).startswith("**After")
+    assert to_markdown(results_table([])).startswith("**Accuracy (%) after the last session**")
 
 
 def test_notes_of_a_run_reach_the_table(result):
@@ -155,7 +177,7 @@ def test_console_fits_in_120_columns(result, sessions):
 def test_console_shows_eight_sessions_with_intervals_in_one_table(result):
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(to_console(results_table([result("semantic:tau=3", sessions=8)])))
-    assert console.export_text().count("Accuracy (%) on all classes") == 1
+    assert console.export_text().count("Accuracy (%) on all test images") == 1
 
 
 class Page(HTMLParser):
@@ -206,12 +228,15 @@ def test_json_has_the_keys_and_means_of_the_format(by_hand):
     assert entry["memory"] is False
     assert entry["steps"] == [10, 25]
     assert entry["base"] == [80, 61, 51]
-    assert entry["novel"] == [None, 39, 21]
+    assert entry["accuracy"] == [80, 57.5, 42]
+    assert entry["class_mean"] == [79, 56.5, 42]
+    assert entry["novel"] == [None, 39, 23.5]
+    assert entry["novel_session_mean"] == [None, 39, 21]
     assert entry["weighted"] == pytest.approx([80, 55.5, 39])
     assert entry["harmonic"][0] == 80
     assert entry["seconds"] == 1.25
     assert entry["protocol"] == "0123abcd"
-    assert entry["per_draw"]["novel"] == [[None, 40, 20], [None, 38, 22]]
+    assert entry["per_draw"]["novel"] == [[None, 40, 23], [None, 38, 24]]
     assert entry["per_draw"]["steps"] == [[10, 20], [10, 30]]
     assert set(entry["per_draw"]) >= {"steps", "base", "novel", "weighted", "harmonic"}
 

@@ -102,7 +102,8 @@ def _parts_for_checks(spec: str) -> str:
     for bias in (True, False):
         model = IncrementalClassifier(method="finetune", bias=bias).fit(X, y)
         rows, intercept = (torch.tensor(array, dtype=torch.float32) for array in (model.coef_, model.intercept_))
-        base = Base(rows, examples.mean(1))
+        words = torch.tensor(np.stack([checks._direction(name)[:5] * 4 for name in checks.BASE]), dtype=torch.float32)
+        base = Base(rows, examples.mean(1), words)
         features = TrainingFeatures(examples, counts, base, "real", intercept if bias else None)
         write_part(system, features, folder / f"bias-{bias}.safetensors")
     return str(folder)

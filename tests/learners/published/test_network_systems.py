@@ -13,7 +13,7 @@ from subspan.cli.facts import command_line, version
 from subspan.cli.reproduce_single_session import PROTOCOL as EPISODES
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.multi_session import RANDOM, MultiSession
-from subspan.experiments.network_systems import store_result
+from subspan.paper.network_systems import store_result
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.stored_results import StoredResult
 from subspan.features.feature_set import FeatureSet
@@ -46,8 +46,8 @@ def test_features_are_not_enough(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_model_that_has_no_room_for_them_names_the_command_that_runs_them(name: str) -> None:
-    with pytest.raises(ValueError, match=f"no room; `subspan train --system {name} --run RUN --data IMAGES"):
+def test_a_model_of_features_names_the_command_that_runs_them(name: str) -> None:
+    with pytest.raises(ValueError, match=f"features are not enough.*: subspan train --system {name} --run RUN --data"):
         IncrementalClassifier(method=name).fit(np.eye(4), np.arange(4) % 2)
 
 

@@ -12,7 +12,6 @@ from quick_parts import with_part
 from sklearn.cluster import KMeans
 from torch import nn
 
-from subspan import IncrementalClassifier
 from subspan.engine import sessions
 from subspan.engine.contract import Memory, Session, State
 from subspan.engine.sessions import session_of
@@ -142,13 +141,6 @@ def test_training_in_the_span_of_the_features_is_training():
 
 
 STATEFUL = [name for name in list_systems() if issubclass(method_class(name), SessionTrainedSystem)]
-
-
-@pytest.mark.parametrize("system", STATEFUL)
-def test_a_model_has_no_room_for_them(system):
-    X, y = np.random.default_rng(0).normal(size=(12, 4)), np.arange(12) % 3
-    with pytest.raises(ValueError, match=f"'{system}' keeps more than rows from session to session"):
-        IncrementalClassifier(method=system).fit(X, y, embeddings=np.eye(3))
 
 
 @pytest.mark.parametrize("system", STATEFUL)

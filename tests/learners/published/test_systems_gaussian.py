@@ -7,7 +7,6 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from subspan import IncrementalClassifier
 from subspan.engine import sessions
 from subspan.engine.contract import Base
 from subspan.engine.sessions import session_of
@@ -130,10 +129,3 @@ def test_ranpac_is_ridge_regression_on_drawn_examples(width):
         ridge = Ridge(alpha=decay, fit_intercept=False).fit(points, targets)
         expected = ridge.predict(np.maximum(QUERIES.numpy() @ projection, 0))
         np.testing.assert_allclose(found[problem], expected, rtol=1e-7, atol=1e-9)
-
-
-def test_an_estimator_has_no_room_for_covariances():
-    X, y = SUPPORT.flatten(0, 1).numpy(), np.arange(14) % 3
-    with pytest.raises(ValueError, match="keeps more of a class than one weight per feature"):
-        IncrementalClassifier(method="fecam").fit(X, y)
-    IncrementalClassifier(method="fecam:factors=0").fit(X, y)

@@ -245,6 +245,15 @@ def test_real_features_of_unequal_counts():
     np.testing.assert_allclose(cosine.base.rows.norm(dim=1), 1, rtol=1e-5)
 
 
+def test_features_are_taken_however_they_lie_in_memory():
+    by_class = [np.random.default_rng(c).normal(size=(4, D)) for c in range(C0)]
+    real = TrainingFeatures.real(WORLD, by_class)
+    turned = dataclasses.replace(WORLD, base_weight=WORLD.base_weight[::-1].copy()[::-1])
+    other = TrainingFeatures.real(turned, [part[::-1].copy()[::-1] for part in by_class])
+    np.testing.assert_array_equal(other.features, real.features)
+    np.testing.assert_array_equal(other.base.rows, real.base.rows)
+
+
 def test_drawing_needs_statistics():
     with pytest.raises(
         ValueError, match="needs the array 'base_covariance', which the feature file lacks; train on real"

@@ -38,8 +38,8 @@ def curve_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
         yield ReportFigure(
             name=f"accuracy-{'with' if memory else 'without'}-memory",
             title=f"Accuracy over sessions, {_memory(memory)}",
-            caption="Accuracy on all classes seen so far, on base classes and on novel classes after each session. "
-            "Bands are 95 % intervals of the mean.",
+            caption="Accuracy on all classes seen so far (base and novel weighted by numbers of classes), on base "
+            "classes and on novel classes after each session. Bands are 95 % intervals of the mean.",
             alt=f"Line charts of accuracy over sessions. All classes after the last session: {last}.",
             png=to_png(accuracy_curves(chosen, styles)),
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 from subspan.experiments.report.figures import ReportFigure, report_figures
 from subspan.experiments.report.render import to_csv, to_html, to_latex, to_markdown
-from subspan.experiments.report.summary import mean_and_half_width, summarize
+from subspan.experiments.report.summary import mean_and_half_width
 from subspan.experiments.report.tables import Table, results_table
 from subspan.experiments.results import MethodResult
 from subspan.files.atomic import replacing
@@ -125,7 +125,7 @@ def _findings(results: Sequence[MethodResult]) -> list[str]:
         chosen = [result for result in results if result.memory == memory]
         if not chosen:
             continue
-        last = [mean_and_half_width(result, summarize(result).weighted[:, -1]) for result in chosen]
+        last = [mean_and_half_width(result, result.accuracy[:, -1]) for result in chosen]
         best = int(np.argmax([mean for mean, _ in last]))
         mean, half_width = last[best]
         interval = f" ± {half_width:.1f}" if np.isfinite(half_width) else ""
@@ -135,7 +135,7 @@ def _findings(results: Sequence[MethodResult]) -> list[str]:
             if len(chosen) > 1
             else (f"{chosen[best].method} has")
         )
-        sentences.append(f"{setting}, {rank} {mean:.1f}{interval} % on all classes after the last session.")
+        sentences.append(f"{setting}, {rank} {mean:.1f}{interval} % on all test images after the last session.")
     return sentences
 
 
@@ -158,7 +158,7 @@ def _meanings(table: Table) -> str:
     entries = "".join(
         f"<dt>{html.escape(column.title)}</dt><dd>{html.escape(column.meaning)}</dd>"
         for column in table.columns
-        if not column.key.startswith("session_")
+        if not column.key.startswith(("images_", "session_"))
     )
     return f"<details><summary>What the columns mean</summary><dl>{entries}</dl></details>" if entries else ""
 

@@ -14,9 +14,11 @@ from subspan.experiments.results import MethodResult
 def to_json(results: Sequence[MethodResult]) -> list[dict[str, Any]]:
     """One object per method and memory setting: accuracies in percent from session 0, means over draws.
 
-    ``steps`` has one entry per incremental session; ``base``, ``novel`` (null at session 0), ``weighted`` and
-    ``harmonic`` (class-weighted) one per session from 0; ``per_draw`` holds the same keys as lists over draws, and the
-    split of each draw. There is never a NaN: what has no value is null.
+    ``steps`` has one entry per incremental session, all accuracies one per session from 0. ``accuracy``, ``base`` and
+    ``novel`` (null at session 0) are of all test images, those of base and of novel classes; ``class_mean`` is the mean
+    over classes; ``weighted`` and ``harmonic`` combine ``base`` and ``novel_session_mean`` by numbers of classes, as
+    the paper does. ``per_draw`` holds the same keys as lists over draws, and the split of each draw. There is never a
+    NaN: what has no value is null.
     """
     return [_to_object(result) for result in results]
 
@@ -25,8 +27,11 @@ def _to_object(result: MethodResult) -> dict[str, Any]:
     summary = summarize(result)
     by_draw = {
         "steps": result.steps,
+        "accuracy": result.accuracy,
+        "class_mean": result.class_mean,
         "base": result.base,
         "novel": result.novel,
+        "novel_session_mean": result.novel_session_mean,
         "weighted": summary.weighted,
         "harmonic": summary.harmonic,
     }

@@ -13,11 +13,11 @@ from subspan.experiments.results import MethodResult
 class Summary:
     """Accuracies in percent by draw and session from session 0, and what the draws add up to."""
 
-    weighted: FloatArray  # (draws, sessions + 1)
+    weighted: FloatArray  # (draws, sessions + 1): the paper's
     harmonic: FloatArray  # (draws, sessions + 1): class-weighted, the paper's
     plain_harmonic: FloatArray  # (draws, sessions + 1)
-    average: FloatArray  # (draws,)
-    drop: FloatArray  # (draws,)
+    average: FloatArray  # (draws,): of the weighted accuracy
+    drop: FloatArray  # (draws,): of the weighted accuracy
     forgetting: FloatArray  # (draws,): from a session's own end to the last session, base session included
     generalized: FloatArray  # (draws,): gAcc
     steps: FloatArray  # (draws,): over all sessions
@@ -27,18 +27,18 @@ def summarize(result: MethodResult) -> Summary:
     """Compute all of them from the accuracies a protocol recorded."""
     base_count = result.class_counts[0]
     novel_counts = np.asarray(result.class_counts) - base_count
-    weighted = metrics.class_weighted_accuracy(result.base, result.novel, base_count, novel_counts)
+    base, novel = result.base, result.novel_session_mean
     return Summary(
-        weighted=weighted,
-        harmonic=metrics.class_weighted_harmonic_mean(result.base, result.novel, base_count, novel_counts),
+        weighted=result.weighted,
+        harmonic=metrics.class_weighted_harmonic_mean(base, novel, base_count, novel_counts),
         plain_harmonic=metrics.plain_harmonic_mean(result.base, result.novel),
-        average=metrics.average_accuracy(weighted),
-        drop=metrics.performance_drop(weighted),
+        average=metrics.average_accuracy(result.weighted),
+        drop=metrics.performance_drop(result.weighted),
         forgetting=metrics.forgetting_since_birth(
             np.concatenate([result.base[:, :1], result.novel_at_birth], axis=1),
             np.concatenate([result.base[:, -1:], result.novel_at_end], axis=1),
         ),
-        generalized=metrics.generalized_accuracy(result.base, result.novel, base_count, novel_counts),
+        generalized=metrics.generalized_accuracy(base, novel, base_count, novel_counts),
         steps=np.asarray(result.steps, dtype=np.float64).sum(axis=1),
     )
 

@@ -14,8 +14,10 @@ from subspan.experiments.metrics import paired_tests
 from subspan.experiments.report.summary import Summary, independent_samples, mean_and_half_width, summarize
 from subspan.experiments.results import MethodResult
 
-SESSIONS = "Accuracy (%) on all classes seen, after each session"
-TOTALS = "After the last session, and over all sessions"
+IMAGES = "Accuracy (%) on all test images of the classes seen, after each session"
+SESSIONS = "Weighted accuracy (%), the paper's: base and novel by numbers of classes, after each session"
+LAST = "Accuracy (%) after the last session"
+TOTALS = "Over all sessions"
 
 
 @dataclass(frozen=True)
@@ -79,18 +81,28 @@ class Measure:
 
 
 TOTAL_MEASURES = (
-    Measure(Column("base", "base", "accuracy on base classes", TOTALS), lambda r, s: r.base[:, -1]),
-    Measure(Column("novel", "novel", "accuracy on novel classes", TOTALS), lambda r, s: r.novel[:, -1]),
+    Measure(Column("images", "images", "all test images", LAST), lambda r, s: r.accuracy[:, -1]),
+    Measure(Column("class_mean", "classes", "mean over all classes", LAST), lambda r, s: r.class_mean[:, -1]),
     Measure(
-        Column("harmonic", "H(class)", "harmonic mean of base and novel, weighted by classes", TOTALS),
+        Column("weighted", "weighted", "the paper's mean of base and novel, by numbers of classes", LAST),
+        lambda r, s: s.weighted[:, -1],
+    ),
+    Measure(Column("base", "base", "test images of base classes", LAST), lambda r, s: r.base[:, -1]),
+    Measure(Column("novel", "novel", "test images of novel classes", LAST), lambda r, s: r.novel[:, -1]),
+    Measure(
+        Column("harmonic", "H(class)", "the paper's harmonic mean of base and novel, by numbers of classes", LAST),
         lambda r, s: s.harmonic[:, -1],
     ),
     Measure(
-        Column("plain_harmonic", "H", "harmonic mean of base and novel, unweighted", TOTALS),
+        Column("plain_harmonic", "H", "harmonic mean of base and novel, unweighted", LAST),
         lambda r, s: s.plain_harmonic[:, -1],
     ),
-    Measure(Column("average", "average", "mean accuracy over all sessions", TOTALS), lambda r, s: s.average),
-    Measure(Column("drop", "drop", "first minus last session", TOTALS), lambda r, s: s.drop, better=-1),
+    Measure(Column("average", "average", "mean weighted accuracy over all sessions", TOTALS), lambda r, s: s.average),
+    Measure(
+        Column("drop", "drop", "weighted accuracy of the first minus that of the last session", TOTALS),
+        lambda r, s: s.drop,
+        better=-1,
+    ),
     Measure(
         Column("forgetting", "forget", "mean loss of a session's classes since they were learned", TOTALS),
         lambda r, s: s.forgetting,
@@ -114,14 +126,18 @@ TOTAL_MEASURES = (
 
 
 def results_table(results: Sequence[MethodResult], title: str = "") -> Table:
-    """One row per result, without memory first: each session's accuracy, then what the sessions add up to.
+    """One row per result, without memory first: accuracies of each session, then what the sessions add up to.
 
     Within each memory setting every column marks the best method and those not significantly different from it (paired
     t-test over draws, or over splits when there are several; p < 0.05 after Bonferroni correction).
     """
     ordered = sorted(results, key=lambda result: result.memory)
     sessions = max((result.base.shape[1] for result in ordered), default=0)
-    measures = [session_measure(session) for session in range(sessions)] + list(TOTAL_MEASURES)
+    measures = [
+        *(image_measure(session) for session in range(sessions)),
+        *(session_measure(session) for session in range(sessions)),
+        *TOTAL_MEASURES,
+    ]
     rows = []
     for memory, members in groupby(ordered, key=lambda result: result.memory):
         group = list(members)
@@ -140,16 +156,22 @@ def results_table(results: Sequence[MethodResult], title: str = "") -> Table:
     )
 
 
+def image_measure(session: int) -> Measure:
+    """Accuracy on all test images after one session; NaN for results that have fewer."""
+    meaning = f"accuracy on all test images of the classes seen after session {session}"
+    column = Column(f"images_{session}", str(session), meaning, IMAGES)
+    return Measure(column, lambda result, _: _after(session, result.accuracy))
+
+
 def session_measure(session: int) -> Measure:
-    """Accuracy after one session; NaN for results that have fewer."""
+    """The paper's weighted accuracy after one session; NaN for results that have fewer."""
+    column = Column(f"session_{session}", str(session), f"weighted accuracy after session {session}", SESSIONS)
+    return Measure(column, lambda _, summary: _after(session, summary.weighted))
 
-    def samples(result: MethodResult, summary: Summary) -> FloatArray:
-        if session < summary.weighted.shape[1]:
-            return summary.weighted[:, session]
-        return np.full(len(summary.weighted), np.nan)
 
-    meaning = f"accuracy on all classes seen after session {session}"
-    return Measure(Column(f"session_{session}", str(session), meaning, SESSIONS), samples)
+def _after(session: int, values: FloatArray) -> FloatArray:
+    """Of ``values (draws, sessions + 1)`` those after one session."""
+    return values[:, session] if session < values.shape[1] else np.full(len(values), np.nan)
 
 
 def _column_cells(measure: Measure, results: list[MethodResult], summaries: list[Summary]) -> list[Cell]:
@@ -174,15 +196,14 @@ def _top(better: int, results: list[MethodResult], values: list[FloatArray]) -> 
 def not_below_best(samples: Sequence[FloatArray]) -> list[bool]:
     """Which of several paired samples (n,) have the highest mean or are not significantly below it.
 
-    Paired t-tests, p < 0.05 after Bonferroni correction. None where there is nothing to compare: one method, one
-    sample, or all the same.
+    Paired t-tests, p < 0.05 after Bonferroni correction. None where nothing can be tested: one method, one sample, or
+    methods that are the same number apart in all samples.
     """
-    nothing = [False] * len(samples)
-    if len(samples) < 2 or len(samples[0]) < 2 or not all(np.isfinite(sample).all() for sample in samples):
-        return nothing
-    if all(np.array_equal(sample, samples[0]) for sample in samples):
-        return nothing
-    return [test.not_below for test in paired_tests({str(i): sample for i, sample in enumerate(samples)}).values()]
+    if not all(np.isfinite(sample).all() for sample in samples):
+        return [False] * len(samples)
+    tests = paired_tests({str(i): sample for i, sample in enumerate(samples)}).values()
+    tested = any(np.isfinite(test.p_value) for test in tests if not test.best)
+    return [tested and test.not_below for test in tests]
 
 
 def _notes(results: Sequence[MethodResult]) -> tuple[str, ...]:
@@ -201,7 +222,9 @@ def _notes(results: Sequence[MethodResult]) -> tuple[str, ...]:
             "Bold: the best of its column and memory setting, or not significantly different from it "
             "(paired t-test, p < 0.05 after Bonferroni correction)."
         )
+    common = set.intersection(*(set(result.notes) for result in results)) if len(results) > 1 else set()
+    notes += sorted(common)
     for result in results:
         name = f"{result.method} ({'with' if result.memory else 'without'} memory)"
-        notes.extend(f"{name}: {note}" for note in result.notes)
+        notes.extend(f"{name}: {note}" for note in result.notes if note not in common)
     return tuple(notes)

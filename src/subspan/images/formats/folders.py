@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from subspan.images.classfiles import ImageFile, by_folder, image_set_of, is_image
+from subspan.images.classfiles import Found, ImageFile, by_folder, find, image_set_of, is_image
 from subspan.images.errors import DataError
 from subspan.images.formats.registry import register_format
 from subspan.images.imageset import ImageSet
@@ -20,23 +20,25 @@ TAKES = "a folder of class folders (<class>/<file>.jpg, or <train|val|test>/<cla
 @register_format("folders")
 def recognise(path: Path) -> bool:
     """Whether any image lies below the folder."""
-    return path.is_dir() and next(_walk(path), None) is not None
+    return path.is_dir() and any(map(is_image, _walk(path)))
 
 
 def read(path: Path, options: ReadOptions) -> ImageSet:
     """All images below ``path``; the folder an image lies in is its class."""
-    return image_set_of([by_folder(image, path) for image in find_images(path)], path, options)
+    return image_set_of(by_folder(find_images(path), path), path, options)
 
 
-def find_images(path: Path) -> list[ImageFile]:
-    """All visible images below a folder, sorted."""
-    return [ImageFile(name, partial(_bytes, path / name)) for name in sorted(_walk(path))]
+def find_images(path: Path) -> Found:
+    """All visible images below a folder, and what else is there."""
+    return find(ImageFile(name, partial(_bytes, path / name)) for name in _walk(path))
 
 
 def _walk(path: Path) -> Iterator[str]:
-    for folder, _, names in os.walk(path, followlinks=True):  # class folders are often links
+    """The names of all files below a folder, and of all folders with a '/' at their end."""
+    for folder, folders, names in os.walk(path, followlinks=True):  # class folders are often links
         relative = Path(folder).relative_to(path)
-        yield from (file for name in names if is_image(file := (relative / name).as_posix()))
+        yield from ((relative / name).as_posix() for name in names)
+        yield from ((relative / name).as_posix() + "/" for name in folders)
 
 
 def _bytes(path: Path) -> bytes:

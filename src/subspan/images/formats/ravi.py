@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path, PurePosixPath
 
-from subspan.images.classfiles import ClassFile, ImageFile, image_set_of
+from subspan.images.classfiles import ClassFile, Found, ImageFile, image_set_of
 from subspan.images.errors import DataError
 from subspan.images.formats import folders, zips
 from subspan.images.formats.registry import register_format
@@ -33,8 +33,8 @@ def recognise(path: Path) -> bool:
         with (folder / "train.csv").open(encoding=ENCODING, errors="replace") as file:
             if {column.strip() for column in file.readline().split(",")} >= COLUMNS:
                 return True
-    with _open_images(path) as images:
-        return len({PurePosixPath(image.file).parent.name for image in images}) == 1
+    with _open_images(path) as found:
+        return len({PurePosixPath(image.file).parent.name for image in found.images}) == 1
 
 
 def read(path: Path, options: ReadOptions) -> ImageSet:
@@ -47,7 +47,8 @@ def read(path: Path, options: ReadOptions) -> ImageSet:
         )
     wanted = options.parts or PARTS
     listed = {part: read_csv(folder / f"{part}.csv") for part in PARTS if part in wanted}
-    with _open_images(path) as images:
+    with _open_images(path) as everything:
+        images = everything.images
         by_end = _by_end(images)
         entries = []
         for part, rows in listed.items():
@@ -83,7 +84,8 @@ def read_csv(path: Path) -> list[tuple[str, str]]:
     return rows
 
 
-def _open_images(path: Path) -> AbstractContextManager[list[ImageFile]]:
+def _open_images(path: Path) -> AbstractContextManager[Found]:
+    """Other files are none of ours: the lists say what belongs to the data."""
     return nullcontext(folders.find_images(path)) if folders.recognise(path) else zips.open_images(path)
 
 

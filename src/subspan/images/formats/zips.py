@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from subspan.images.classfiles import ImageFile, by_folder, image_set_of, is_image
+from subspan.images.classfiles import Found, ImageFile, by_folder, find, image_set_of
 from subspan.images.errors import DataError
 from subspan.images.formats.registry import register_format
 from subspan.images.imageset import ImageSet
@@ -27,26 +27,24 @@ def recognise(path: Path) -> bool:
 
 def read(path: Path, options: ReadOptions) -> ImageSet:
     """All images of all zips; files are named as in the zips, and no file may be in two of them."""
-    with open_images(path) as images:
-        return image_set_of([by_folder(image, path) for image in images], path, options)
+    with open_images(path) as found:
+        return image_set_of(by_folder(found, path), path, options)
 
 
 @contextmanager
-def open_images(path: Path) -> Iterator[list[ImageFile]]:
-    """The images of all zips, readable while the context lasts."""
+def open_images(path: Path) -> Iterator[Found]:
+    """The images of all zips, readable while the context lasts, and what else is there."""
     with ExitStack() as stack:
-        images = []
+        entries: list[ImageFile] = []
         for zip_path in _find_zips(path):
             try:
                 archive = stack.enter_context(zipfile.ZipFile(zip_path))
             except (OSError, zipfile.BadZipFile) as error:
                 raise DataError(f"{zip_path} is not a whole zip file: {error}") from error
-            images += [
-                ImageFile(info.filename, partial(_bytes, archive, info, zip_path))
-                for info in archive.infolist()
-                if is_image(info.filename)
+            entries += [
+                ImageFile(info.filename, partial(_bytes, archive, info, zip_path)) for info in archive.infolist()
             ]
-        yield images
+        yield find(entries)
 
 
 def _find_zips(path: Path) -> list[Path]:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -17,6 +16,7 @@ from subspan.engine.contract import Base
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts.base_samples import base_samples
 from subspan.learners.parts.cosine import unit
+from subspan.values import tensor_of
 
 Source = Literal["real", "drawn"]
 
@@ -110,15 +110,15 @@ def _base_session(features: FeatureSet, embeddings: NDArray | None) -> Base:
     features = features.for_linear_scores()
 
     def tensor(array: NDArray | None) -> Tensor | None:
-        return None if array is None else torch.tensor(array, dtype=torch.float32)
+        return None if array is None else tensor_of(array).float()
 
     known = None if embeddings is None else tensor(embeddings[: features.base_count])
-    rows = torch.tensor(features.base_weight, dtype=torch.float32)
+    rows = tensor_of(features.base_weight).float()
     return Base(rows, tensor(features.base_mean), known, covariance=tensor(features.base_covariance))
 
 
 def _bias(features: FeatureSet) -> Tensor | None:
-    return None if features.base_bias is None else torch.tensor(features.base_bias, dtype=torch.float32)
+    return None if features.base_bias is None else tensor_of(features.base_bias).float()
 
 
 def _names(features: FeatureSet) -> tuple[str, ...]:
@@ -129,6 +129,6 @@ def _filled(by_class: Sequence[NDArray], scale: float | None) -> Tensor:
     """Arrays (n_c, ..., d) as one tensor (C, n, ..., d) with zeros at the end; unit vectors times a scale, if given."""
     filled = torch.zeros(len(by_class), max(map(len, by_class)), *by_class[0].shape[1:])
     for whole, part in zip(filled, by_class, strict=True):
-        vectors = torch.from_numpy(np.ascontiguousarray(part, np.float32))
+        vectors = tensor_of(part).float()
         whole[: len(part)] = vectors if scale is None else unit(vectors) * scale
     return filled
