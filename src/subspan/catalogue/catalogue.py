@@ -2,10 +2,12 @@
 
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +41,7 @@ from subspan.pretrained.backbone import Backbone, Image
 from subspan.pretrained.registry import load_backbone
 
 REJECT_SHARE = 0.05  # of known photographs, what `reject=True` may reject
+OLD_NAMES = {"teach": "add", "teach_all": "add_all", "teach_features": "add_features"}
 PATIENCE = 60.0  # seconds that a session tries to get its turn when others keep writing
 
 
@@ -47,7 +50,7 @@ class Catalogue:
 
     All images may be encoded bytes, paths (`pathlib.Path`), Pillow images or uint8 arrays (height, width, 3). One
     object may be used from several threads: reading (`predict`, `classes`, `sessions`, `weight_map`, `evaluate`) never
-    waits and goes on with the old version while `teach`, `rename`, `remove` or `undo` is at work in another thread.
+    waits and goes on with the old version while `add`, `rename`, `remove` or `undo` is at work in another thread.
     Several processes may write to one store; each session is written whole or not at all, on top of whatever the
     others wrote. `refresh` takes up what other processes have written. Nothing prints; long work reports through
     ``progress``.
@@ -57,7 +60,7 @@ class Catalogue:
     - ``Catalogue.open(path, trust=False)``
     - ``Catalogue.create(path, photographs)``; ``Catalogue.create_from_weights(...)``
     - ``predict(images, top=5, reject=False) -> list[Prediction]``
-    - ``teach(name, images, description=None) -> TeachReport``; ``teach_all({name: images}) -> list[TeachReport]``
+    - ``add(name, images, description=None) -> TeachReport``; ``add_all({name: images}) -> list[TeachReport]``
     - ``rename(old, new)``, ``remove(name)``, ``undo(expected=None)``, ``prune()``: each gives what is now the last
       `SessionEntry` or the ids removed
     - ``classes() -> list[ClassEntry]``; ``sessions() -> list[SessionEntry]``; ``weight_map() -> WeightMap``
@@ -324,7 +327,7 @@ class Catalogue:
 
     # Writing
 
-    def teach(
+    def add(
         self,
         name: str,
         images: Sequence[Image],
@@ -335,9 +338,9 @@ class Catalogue:
     ) -> TeachReport:
         """Learn a new class from a few photographs, or more about a class that is known."""
         descriptions = {} if description is None else {name: description}
-        return self.teach_all({name: images}, descriptions, warn_drop=warn_drop, progress=progress)[0]
+        return self.add_all({name: images}, descriptions, warn_drop=warn_drop, progress=progress)[0]
 
-    def teach_all(
+    def add_all(
         self,
         photographs: Mapping[str, Sequence[Image]],
         descriptions: Mapping[str, str] | None = None,
@@ -361,22 +364,32 @@ class Catalogue:
         batch = look(self.backbone, photographs, skip_bad, progress)
         tell = progress or (lambda *_: None)
         tell("learning", 0, 1)
-        reports = self._teach(batch, list(photographs), clean_descriptions(descriptions), warn_drop)
+        reports = self._add(batch, list(photographs), clean_descriptions(descriptions), warn_drop)
         tell("learning", 1, 1)
         return reports
 
-    def teach_features(self, name: str, features: FloatArray) -> TeachReport:
-        """`teach` with features (n, d) that the backbone has computed already."""
+    def add_features(self, name: str, features: FloatArray) -> TeachReport:
+        """`add` with features (n, d) that the backbone has computed already."""
         check_name(name)
         batch = Batch(np.asarray(features, np.float32), (name,) * len(features), ())
-        return self._teach(batch, [name], {}, None)[0]
+        return self._add(batch, [name], {}, None)[0]
 
-    def _teach(
+    def _add(
         self, batch: Batch, names: Sequence[str], descriptions: Mapping[str, str], warn_drop: float | None
     ) -> list[TeachReport]:
         began = time.perf_counter()
         made = self._write(lambda start: taught(start, batch, names, descriptions, warn_drop))
         return [report_of(snapshot, batch, began) for snapshot in made]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Methods under the names that they had in version 0.1."""
+            if name not in OLD_NAMES:
+                raise AttributeError(f"'Catalogue' has no attribute '{name}'")
+            text = f"Catalogue.{name} is Catalogue.{OLD_NAMES[name]} now; the old name goes in version 0.4"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            return getattr(self, OLD_NAMES[name])
 
     def rename(self, old: str, new: str) -> SessionEntry:
         """Give a class another name; its row and its examples stay."""

@@ -157,7 +157,7 @@ def add(
                             "other if they are"
                         )
                     by_class[one], folder_of[one] = list(files), place
-        reports = opened.teach_all(by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, progress=progress)
+        reports = opened.add_all(by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, progress=progress)
     _show(reports, as_json, lambda: tables.add_text(reports))
 
 

@@ -13,12 +13,12 @@ from subspan.cli.facts import command_line, version
 from subspan.cli.reproduce_single_session import PROTOCOL as EPISODES
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.multi_session import RANDOM, MultiSession
-from subspan.paper.network_systems import store_result
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.stored_results import StoredResult
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.published.xtarnet import XtarNet
 from subspan.learners.registry import create_method, list_methods, list_network_systems, list_systems, method_class
+from subspan.paper.network_systems import store_result
 
 ALL = list_network_systems()
 SESSIONS = [name for name in ALL if method_class(name).protocol == "multi-session"]  # type: ignore[attr-defined]
