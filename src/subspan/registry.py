@@ -55,20 +55,20 @@ class Registry:
             return Entry(name, name)
         return self.added.get(name) or self.found.get(name)
 
-    def add(self, name: str, thing: Any) -> None:
-        """Make a thing known by this name."""
+    def add(self, name: str, thing: Any, **said: Any) -> None:
+        """Make a thing known by this name, with what its decorator says of it."""
         path, known = f"{thing.__module__}:{thing.__qualname__}", self.get(name)
         if known is None:
             facts = {key: value for key in ("kind", "summary") if isinstance(value := getattr(thing, key, None), str)}
-            self.added[name] = Entry(name, path, facts)
+            self.added[name] = Entry(name, path, facts | said)
         elif known.path != path:
             raise ValueError(f"a {self.what} named '{name}' is registered already: {known.path}")
 
-    def named(self, name: str) -> Callable[[Any], Any]:
-        """Decorate a function to make it known by this name."""
+    def named(self, name: str, **said: Any) -> Callable[[Any], Any]:
+        """Decorate a function to make it known by this name, and perhaps to say more of it in plain values."""
 
         def keep(thing: Any) -> Any:
-            self.add(name, thing)
+            self.add(name, thing, **said)
             return thing
 
         return keep
@@ -86,8 +86,10 @@ def _read(package: str, decorator: str) -> Iterator[Entry]:
                     called = mark.func if isinstance(mark, ast.Call) else mark
                     if ast.unparse(called) == decorator:
                         facts = _facts(node)
-                        name = ast.literal_eval(mark.args[0]) if isinstance(mark, ast.Call) else facts["name"]
-                        yield Entry(name, f"{package}.{file.name[:-3]}:{node.name}", facts)
+                        if isinstance(mark, ast.Call):
+                            facts |= {str(word.arg): ast.literal_eval(word.value) for word in mark.keywords}
+                            facts["name"] = ast.literal_eval(mark.args[0])
+                        yield Entry(facts["name"], f"{package}.{file.name[:-3]}:{node.name}", facts)
 
 
 def _facts(node: ast.ClassDef | ast.FunctionDef) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from colour_classes import CLASSES, colour_images, colour_job, tiny_recipe
 from subspan.backbones.checkpoint import read_tensors
 from subspan.backbones.cut import cut
 from subspan.backbones.joined import JoinedBackbone
-from subspan.backbones.network import feature_dim
+from subspan.backbones.modules import feature_dim
 from subspan.train.evaluate import normalised
 from subspan.train.extract import Extractor
 from subspan.train.recipe import Recipe

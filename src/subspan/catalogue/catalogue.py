@@ -1,4 +1,7 @@
-"""The catalogue: photographs in, answers out, one session at a time, all of it in a ``.subspan`` store."""
+"""The catalogue: photographs in, answers out, one session at a time, all of it in a ``.subspan`` store.
+
+What answers need is imported here; what only sessions or reports need, where they are made: most processes only answer.
+"""
 
 import threading
 import time
@@ -13,10 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from subspan.arrays import FloatArray
-from subspan.catalogue.creation import GivenHead, from_photographs, from_weights, new_place
 from subspan.catalogue.errors import CatalogueError
-from subspan.catalogue.evaluation import evaluate_batch
-from subspan.catalogue.export import ExportReport, export_onnx
 from subspan.catalogue.looking import Batch, Progress, features_of, look
 from subspan.catalogue.names import check_name, clean_descriptions
 from subspan.catalogue.options import CatalogueOptions
@@ -33,12 +33,13 @@ from subspan.catalogue.records import (
 )
 from subspan.catalogue.rejection import familiarity
 from subspan.catalogue.snapshot import Judgement, Snapshot
-from subspan.catalogue.teaching import removed, renamed, report_of, taught
-from subspan.catalogue.weight_map import map_of
 from subspan.files import store
 from subspan.images.errors import DataError
 from subspan.pretrained.backbone import Backbone, Image
 from subspan.pretrained.registry import load_backbone
+
+if TYPE_CHECKING:
+    from subspan.catalogue.export import ExportReport
 
 REJECT_SHARE = 0.05  # of known photographs, what `reject=True` may reject
 OLD_NAMES = {"teach": "add", "teach_all": "add_all", "teach_features": "add_features"}
@@ -117,6 +118,8 @@ class Catalogue:
         backbone : a network already loaded; by default ``options.backbone`` is.
         skip_bad : leave photographs that cannot be read out, and say so in the report, instead of raising.
         """
+        from subspan.catalogue.creation import from_photographs, new_place
+
         began = time.perf_counter()
         place = new_place(path)
         snapshot, network, skipped = from_photographs(
@@ -149,6 +152,8 @@ class Catalogue:
         check : photographs of these classes that the head was not trained on; without them, sessions cannot say what
             they cost the base classes, and nothing can be rejected.
         """
+        from subspan.catalogue.creation import GivenHead, from_weights, new_place
+
         began = time.perf_counter()
         place = new_place(path)
         head = GivenHead(np.asarray(weights), list(names), bias, means)
@@ -301,6 +306,8 @@ class Catalogue:
 
         Nearness is the cosine between whole rows, not distance on the map.
         """
+        from subspan.catalogue.weight_map import map_of
+
         return map_of(self._snapshot)
 
     def evaluate(
@@ -315,14 +322,18 @@ class Catalogue:
         Classes that the catalogue does not know count as unknown: they do not enter the accuracy, and the trade-off
         curve says how many of them each threshold notices.
         """
+        from subspan.catalogue.evaluation import evaluate_batch
+
         snapshot = self._snapshot
         batch = look(self.backbone, photographs, skip_bad, progress)
         if len(batch.names) == 0:
             raise CatalogueError("there is no photograph to evaluate")
         return evaluate_batch(snapshot, batch)
 
-    def export(self, file: str | Path, images: Sequence[Image]) -> ExportReport:
+    def export(self, file: str | Path, images: Sequence[Image]) -> "ExportReport":
         """Write backbone and head as one ONNX file, checked on these photographs before it gets its name."""
+        from subspan.catalogue.export import export_onnx
+
         return export_onnx(Path(file), self._snapshot, self.backbone, images, REJECT_SHARE)
 
     # Writing
@@ -377,6 +388,8 @@ class Catalogue:
     def _add(
         self, batch: Batch, names: Sequence[str], descriptions: Mapping[str, str], warn_drop: float | None
     ) -> list[TeachReport]:
+        from subspan.catalogue.teaching import report_of, taught
+
         began = time.perf_counter()
         made = self._write(lambda start: taught(start, batch, names, descriptions, warn_drop))
         return [report_of(snapshot, batch, began) for snapshot in made]
@@ -393,11 +406,15 @@ class Catalogue:
 
     def rename(self, old: str, new: str) -> SessionEntry:
         """Give a class another name; its row and its examples stay."""
+        from subspan.catalogue.teaching import renamed
+
         check_name(new)
         return self._write(lambda start: [renamed(start, old, new)])[-1].entries()[-1]
 
     def remove(self, name: str) -> SessionEntry:
         """Forget a class and its kept examples; earlier versions still hold them until they are pruned."""
+        from subspan.catalogue.teaching import removed
+
         return self._write(lambda start: [removed(start, name)])[-1].entries()[-1]
 
     def undo(self, expected: str | None = None) -> SessionEntry:

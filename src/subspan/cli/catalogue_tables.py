@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.datasets import load_sample_images
 
-from subspan.catalogue.export import ExportReport
 from subspan.catalogue.records import (
     CheckChange,
     ClassEntry,
@@ -20,6 +20,9 @@ from subspan.catalogue.records import (
     SessionEntry,
     TeachReport,
 )
+
+if TYPE_CHECKING:
+    from subspan.catalogue.export import ExportReport
 
 
 def show(*parts: RenderableType) -> None:
@@ -155,7 +158,7 @@ def what(entry: SessionEntry) -> str:
     return f"{verbs[entry.kind]} {names}".strip()
 
 
-def export_text(report: ExportReport) -> str:
+def export_text(report: "ExportReport") -> str:
     shape = " x ".join(map(str, report.input))
     return (
         f"{report.file}: {report.bytes / 1e6:.1f} MB, {_count(report.classes, 'class')}, input {shape}.\n"

@@ -29,7 +29,7 @@ class PooledFeatures(nn.Module):
         return self.network.extract_features(images).mean((2, 3))  # pyright: ignore[reportCallIssue]
 
 
-@register_source(DEFAULT_BACKBONE, packaged=True)
+@register_source("efficientnet-lite0", packaged=True)
 def efficientnet_lite0(_: str, digest: str | None) -> TorchBackbone:
     """The network from the packages of the extra ``pretrained``; 1280 features."""
     with optional_import(DEFAULT_BACKBONE, "pip install 'subspan[pretrained]'"):

@@ -4,55 +4,33 @@ A new source is one decorated function in a file of its own, and no edit elsewhe
 """
 
 import contextlib
-import importlib
 import logging
 import os
-import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeVar
 
 from subspan.pretrained.backbone import Backbone, BackboneError
+from subspan.registry import Entry, Registry
 
 DEFAULT_BACKBONE = "efficientnet-lite0"
 WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # the variable by which torch.load refuses to run what a pickle holds
 LONGEST = 400  # characters that are passed on of another package's message; some list all they know
 
-Load = Callable[[str, str | None], Backbone]  # from what stands behind the colon, and the digest that is wanted
-Registered = TypeVar("Registered", bound=Load)
-
-
-class _Source(NamedTuple):
-    form: str
-    load: Load
-    packaged: bool
-
-
-_SOURCES: dict[str, _Source] = {}
-
-
-def register_source(form: str, packaged: bool = False) -> Callable[[Registered], Registered]:
-    """Decorate the function that loads backbones of this form, ``PREFIX:WHAT`` or a name alone.
-
-    What of its work fails because a package is missing or does not fit belongs into `optional_import`. A ``packaged``
-    network is one that an installed package brings, so that it may be loaded whoever names it.
-    """
-
-    def keep(source: Registered) -> Registered:
-        _SOURCES[form.partition(":")[0]] = _Source(form, source, packaged)
-        return source
-
-    return keep
+SOURCES = Registry("backbone", "register_source", ("subspan.pretrained",), "subspan.pretrained")
+# Decorates ``load(what, digest) -> Backbone``, from what stands behind the colon and the digest that is wanted. What of
+# its work fails because a package is missing or does not fit belongs into `optional_import`. ``takes`` says what stands
+# behind the colon, if anything does; ``packaged`` marks a network that an installed package brings, so that it may be
+# loaded whoever names it.
+register_source = SOURCES.named
 
 
 def list_sources() -> list[str]:
-    """The forms that names of backbones take.
+    """The forms that names of backbones take; none of them is imported.
 
     >>> list_sources()[0]
     'efficientnet-lite0'
     """
-    _import_all()
-    return sorted(source.form for source in _SOURCES.values())
+    return sorted(map(_form, SOURCES.entries()))
 
 
 def load_backbone(name: str, digest: str | None = None) -> Backbone:
@@ -61,24 +39,27 @@ def load_backbone(name: str, digest: str | None = None) -> Backbone:
     With a ``digest``, other weights are refused before the network computes anything.
     """
     source, what = _find(name)
-    return source.load(what, digest)
+    return source.load()(what, digest)
 
 
 def is_packaged(name: str) -> bool:
     """Whether an installed package brings this network: loading it fetches nothing and reads nobody's files."""
-    return _find(name)[0].packaged
+    return bool(_find(name)[0].facts.get("packaged"))
 
 
-def _find(name: str) -> tuple[_Source, str]:
+def _find(name: str) -> tuple[Entry, str]:
     """The source of a backbone, and what it is asked for."""
-    _import_all()
     prefix, colon, what = name.partition(":")
-    if prefix not in _SOURCES:
+    source = SOURCES.get(prefix)
+    if source is None:
         raise BackboneError(f"there is no backbone '{name}'; names are {', '.join(list_sources())}")
-    source = _SOURCES[prefix]
-    if bool(colon) != (":" in source.form) or (colon and not what):
-        raise BackboneError(f"a backbone of this kind is named {source.form}; got '{name}'")
+    if bool(colon) != ("takes" in source.facts) or (colon and not what):
+        raise BackboneError(f"a backbone of this kind is named {_form(source)}; got '{name}'")
     return source, what
+
+
+def _form(source: Entry) -> str:
+    return f"{source.name}:{source.facts['takes']}" if "takes" in source.facts else source.name
 
 
 @contextlib.contextmanager
@@ -133,9 +114,3 @@ def split_file(source: str, name: str) -> tuple[str, Path | None]:
     if not Path(place).is_file():
         raise BackboneError(f"backbone '{source}:{name}' cannot be loaded: there is no file '{place}'")
     return model, Path(place).resolve()
-
-
-def _import_all() -> None:
-    package = __name__.rpartition(".")[0]
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        importlib.import_module(f"{package}.{module.name}")

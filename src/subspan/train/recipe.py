@@ -12,7 +12,8 @@ import torch
 
 from subspan.backbones.heads import create_head
 from subspan.backbones.joined import join_backbones, join_networks
-from subspan.backbones.network import Network, feature_dim
+from subspan.backbones.modules import feature_dim
+from subspan.backbones.network import Network
 from subspan.backbones.registry import create_backbone
 from subspan.train.seeds import derive_seed, member_seed
 from subspan.values import check_options, option
