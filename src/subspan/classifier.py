@@ -41,7 +41,7 @@ from subspan.engine.objective import append_one
 from subspan.engine.statistics import class_means, within_classes
 from subspan.files import store
 from subspan.learners.automatic import AUTO, automatic_method
-from subspan.learners.registry import create_method, method_options, spec_of, split_spec
+from subspan.learners.registry import create_method, is_known, method_options, spec_of, split_spec
 from subspan.state import FEATURE_LENGTH, ModelState, SessionRecord, StoredState, make_record, records_of
 from subspan.values import check_kind, finite, length, like, plain_label, show, tensor_of, to_numpy
 
@@ -459,11 +459,14 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         return Path(path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a model that `save` wrote; earlier sessions stay on disk until `undo` needs them."""
+    def load(cls, path: str | Path, *, trust: bool = False) -> Self:
+        """Read a model that `save` wrote; earlier sessions stay on disk until `undo` needs them.
+
+        A method from outside of Subspan is imported only if you have imported it already, or ``trust`` the model.
+        """
         pointer = store.read(path)
         chain = pointer.chain[: pointer.chain.index(pointer.current) + 1]
-        return cls.from_version(store.load_version(path, pointer.current), path, chain)
+        return cls.from_version(store.load_version(path, pointer.current), path, chain, trust=trust)
 
     def to_version(
         self, arrays: Mapping[str, NDArray[Any]] | None = None, meta: Mapping[str, Any] | None = None
@@ -476,7 +479,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         return model._now()[0].to_version(model.sessions_, model._parameters(), arrays, meta)
 
     @classmethod
-    def from_version(cls, version: store.Version, path: str | Path, chain: Sequence[str]) -> Self:
+    def from_version(
+        cls, version: store.Version, path: str | Path, chain: Sequence[str], *, trust: bool = False
+    ) -> Self:
         """The model of a version of the store at ``path``; ``chain`` ends with its id, oldest first."""
         try:
             parameters = dict(version.meta["parameters"])
@@ -485,6 +490,13 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             model = cls(**parameters)
             model.n_features_in_ = int(version.meta["n_features_in"])
             records = records_of(version)
+            methods = {str(parameters["method"]), *(record.method for record in records if record.method)} - {AUTO}
+            foreign = sorted(spec for spec in methods if not is_known(spec))
+            if foreign and not trust:
+                raise store.StoreError(
+                    f"'{path}' would have method '{foreign[0]}' imported, which runs code; where you trust whoever "
+                    "made it, say trust=True (--trust), or import its module first"
+                )
             pruned = len(records) - len(chain)  # sessions whose versions the store no longer holds
             ids = [*([None] * pruned), *chain[:-1]]
             place = str(Path(path).resolve())

@@ -37,6 +37,10 @@ class Registry:
     group: str
     added: dict[str, Entry] = field(default_factory=dict)
 
+    def known(self, name: str) -> bool:
+        """Whether it is ours, or of an installed distribution, or registered by the program that runs."""
+        return name in self.added or name in self.found
+
     @cached_property
     def found(self) -> dict[str, Entry]:
         """What files and entry points hold."""
@@ -55,20 +59,20 @@ class Registry:
             return Entry(name, name)
         return self.added.get(name) or self.found.get(name)
 
-    def add(self, name: str, thing: Any, **said: Any) -> None:
-        """Make a thing known by this name, with what its decorator says of it."""
-        path, known = f"{thing.__module__}:{thing.__qualname__}", self.get(name)
+    def add(self, name: str, thing: Any, **facts: Any) -> None:
+        """Make a thing known by this name."""
+        path, known = f"{thing.__module__}:{thing.__qualname__}", self.added.get(name) or self.found.get(name)
         if known is None:
-            facts = {key: value for key in ("kind", "summary") if isinstance(value := getattr(thing, key, None), str)}
-            self.added[name] = Entry(name, path, facts | said)
+            said = {key: value for key in ("kind", "summary") if isinstance(value := getattr(thing, key, None), str)}
+            self.added[name] = Entry(name, path, {**said, **facts})
         elif known.path != path:
             raise ValueError(f"a {self.what} named '{name}' is registered already: {known.path}")
 
-    def named(self, name: str, **said: Any) -> Callable[[Any], Any]:
-        """Decorate a function to make it known by this name, and perhaps to say more of it in plain values."""
+    def named(self, name: str, **facts: Any) -> Callable[[Any], Any]:
+        """Decorate a function to make it known by this name; ``facts`` are what a list of names says of it."""
 
         def keep(thing: Any) -> Any:
-            self.add(name, thing, **said)
+            self.add(name, thing, **facts)
             return thing
 
         return keep
@@ -88,8 +92,8 @@ def _read(package: str, decorator: str) -> Iterator[Entry]:
                         facts = _facts(node)
                         if isinstance(mark, ast.Call):
                             facts |= {str(word.arg): ast.literal_eval(word.value) for word in mark.keywords}
-                            facts["name"] = ast.literal_eval(mark.args[0])
-                        yield Entry(facts["name"], f"{package}.{file.name[:-3]}:{node.name}", facts)
+                        name = ast.literal_eval(mark.args[0]) if isinstance(mark, ast.Call) else facts["name"]
+                        yield Entry(name, f"{package}.{file.name[:-3]}:{node.name}", facts)
 
 
 def _facts(node: ast.ClassDef | ast.FunctionDef) -> dict[str, Any]:

@@ -180,7 +180,7 @@ class Snapshot:
                 raise store.StoreError(
                     f"'{path}' is a catalogue of format {meta['catalogue']}, newer than this Subspan"
                 )
-            classifier = IncrementalClassifier.from_version(version, path, chain)
+            classifier = IncrementalClassifier.from_version(version, path, chain, trust=trust)
             return cls(
                 classifier=classifier,
                 options=CatalogueOptions(**meta["options"]),

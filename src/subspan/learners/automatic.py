@@ -1,8 +1,8 @@
 """Method ``"auto"``: which method suits what is known of the base session.
 
-On real features (docs/results.md) calibrated prototypes lead plain ones at the last session, and these the subspace
-regularizer, which needs nothing but the head. The options of `calibrated` are those that hold on all development
-features, of our networks and of a pretrained one; its own defaults are the best on those of recipe `paper`.
+On real features (docs/results-multi-session.md) calibrated prototypes lead plain ones at the last session, and these
+the subspace regularizer, which needs nothing but the head. The options of `calibrated` are those that hold on all
+development features, of our networks and of a pretrained one; its own defaults are the best on those of recipe `paper`.
 """
 
 from collections.abc import Collection

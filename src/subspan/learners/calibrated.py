@@ -17,8 +17,8 @@ from subspan.values import check_options, option
 class Calibrated(CosineLearner):
     """Cosine to class means where the features' own noise is white, with three corrections.
 
-    With c the mean and S the within-class covariance of the base *training* features, S + shrinkage * s I = L L^T
-    (s the mean eigenvalue of S) and z(x) = L^-1 (x - c):
+    With c the mean and S the within-class covariance of the base *training* features, S + shrinkage * s I = L L^T (s
+    the mean eigenvalue of S) and z(x) = L^-1 (x - c):
 
     - a base row is a blend of its class mean z(mu) and of its learned row, L^T eta in these coordinates;
     - a novel row z(m), the mean of a handful of features, is drawn towards the base rows it resembles: the target of

@@ -1,5 +1,6 @@
 """Learners by name: ``subspace``, ``semantic:tau=2``, ``mypackage.module:Class:option=value``."""
 
+import sys
 import warnings
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -73,6 +74,12 @@ def method_class(name: str) -> type[Learner]:
     return found
 
 
+def is_known(spec: str) -> bool:
+    """Whether making this method imports nothing that neither an installed package nor this program has named."""
+    name = split_spec(spec)[0]
+    return LEARNERS.known(name) or name.partition(":")[0] in sys.modules
+
+
 def split_spec(spec: str) -> tuple[str, str]:
     """Name and options of ``name:option=value,...``; a name may be ``package.module:Class``.
 
@@ -132,7 +139,7 @@ def spec_of(method: Learner) -> str:
         if f.default is MISSING or value != f.default:
             changed.append(f"{f.name}={_text(value)}")
     path = f"{type(method).__module__}:{type(method).__qualname__}"
-    entry = LEARNERS.get(method.name)
+    entry = LEARNERS.found.get(method.name)  # what this program alone has registered, another would not find by name
     name = method.name if entry is not None and entry.path == path else path
     return name + (":" + ",".join(changed) if changed else "")
 

@@ -31,7 +31,7 @@ class ImageVector(nn.Module):
         return output.last_hidden_state[:, 0] if pooled is None else pooled.flatten(1)
 
 
-@register_source("hf", takes="NAME")
+@register_source("hf:NAME")
 def hugging_face_model(name: str, digest: str | None) -> TorchBackbone:
     """transformers loads the weights from its cache, a folder or the hub; the model's own file says how to prepare."""
     with optional_import(f"hf:{name}", "pip install transformers"):

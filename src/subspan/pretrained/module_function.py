@@ -12,7 +12,7 @@ from subspan.pretrained.backbone import BackboneError, Preprocessing, TorchBackb
 from subspan.pretrained.registry import register_source
 
 
-@register_source("module", takes="PACKAGE.FUNCTION")
+@register_source("module:PACKAGE.FUNCTION")
 def module_function(place: str, digest: str | None) -> TorchBackbone:
     """What the function gives. Its package must be importable: installed, or on PYTHONPATH."""
     package, _, function = place.rpartition(".")

@@ -65,7 +65,7 @@ class OnnxBackbone(Backbone):
         return np.asarray(self._session.run(None, {self.input: inputs})[0], np.float32)
 
 
-@register_source("onnx", takes="FILE")
+@register_source("onnx:FILE")
 def onnx_file(place: str, digest: str | None) -> OnnxBackbone:
     """The network of a file; needs the extra ``onnx``."""
     with optional_import(f"onnx:{place}", "pip install 'subspan[onnx]'"):

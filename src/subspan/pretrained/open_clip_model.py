@@ -24,7 +24,7 @@ class ImageHalf(nn.Module):
         return self.visual(images)
 
 
-@register_source("open_clip", takes="MODEL/WEIGHTS")
+@register_source("open_clip:MODEL/WEIGHTS")
 def open_clip_model(name: str, digest: str | None) -> TorchBackbone:
     """open_clip loads the weights from its cache, the hub or a file, and knows size and normalisation."""
     model, file = split_file("open_clip", name)

@@ -29,7 +29,7 @@ class HeadInputs(nn.Module):
         return self.scale * torch.nn.functional.normalize(features, dim=-1)
 
 
-@register_source("subspan", takes="RUN")
+@register_source("subspan:RUN")
 def own_run(place: str, digest: str | None) -> TorchBackbone:
     """The trained network of a run folder or a weights file."""
     try:

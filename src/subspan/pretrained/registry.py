@@ -16,21 +16,21 @@ DEFAULT_BACKBONE = "efficientnet-lite0"
 WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # the variable by which torch.load refuses to run what a pickle holds
 LONGEST = 400  # characters that are passed on of another package's message; some list all they know
 
-SOURCES = Registry("backbone", "register_source", ("subspan.pretrained",), "subspan.pretrained")
-# Decorates ``load(what, digest) -> Backbone``, from what stands behind the colon and the digest that is wanted. What of
-# its work fails because a package is missing or does not fit belongs into `optional_import`. ``takes`` says what stands
-# behind the colon, if anything does; ``packaged`` marks a network that an installed package brings, so that it may be
-# loaded whoever names it.
+SOURCES = Registry("source of backbones", "register_source", ("subspan.pretrained",), "subspan.pretrained")
+# Decorates the function that loads backbones of a form, ``PREFIX:WHAT`` or a name alone, from what stands behind the
+# colon and the digest that is wanted. What of its work fails because a package is missing or does not fit belongs into
+# `optional_import`. ``packaged=True`` is said of a network that an installed package brings, so that it may be loaded
+# whoever names it.
 register_source = SOURCES.named
 
 
 def list_sources() -> list[str]:
-    """The forms that names of backbones take; none of them is imported.
+    """The forms that names of backbones take.
 
     >>> list_sources()[0]
     'efficientnet-lite0'
     """
-    return sorted(map(_form, SOURCES.entries()))
+    return [entry.name for entry in SOURCES.entries()]
 
 
 def load_backbone(name: str, digest: str | None = None) -> Backbone:
@@ -50,16 +50,12 @@ def is_packaged(name: str) -> bool:
 def _find(name: str) -> tuple[Entry, str]:
     """The source of a backbone, and what it is asked for."""
     prefix, colon, what = name.partition(":")
-    source = SOURCES.get(prefix)
+    source = next((entry for entry in SOURCES.entries() if entry.name.partition(":")[0] == prefix), None)
     if source is None:
         raise BackboneError(f"there is no backbone '{name}'; names are {', '.join(list_sources())}")
-    if bool(colon) != ("takes" in source.facts) or (colon and not what):
-        raise BackboneError(f"a backbone of this kind is named {_form(source)}; got '{name}'")
+    if bool(colon) != (":" in source.name) or (colon and not what):
+        raise BackboneError(f"a backbone of this kind is named {source.name}; got '{name}'")
     return source, what
-
-
-def _form(source: Entry) -> str:
-    return f"{source.name}:{source.facts['takes']}" if "takes" in source.facts else source.name
 
 
 @contextlib.contextmanager

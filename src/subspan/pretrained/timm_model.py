@@ -13,7 +13,7 @@ from subspan.pretrained.registry import loading, optional_import, register_sourc
 from subspan.pretrained.without_torchvision import importable_without_torchvision
 
 
-@register_source("timm", takes="NAME")
+@register_source("timm:NAME")
 def timm_model(name: str, digest: str | None) -> TorchBackbone:
     """timm loads the weights from its cache or the hub, and knows size, crop and normalisation; a file is read here."""
     model, file = split_file("timm", name)

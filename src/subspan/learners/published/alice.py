@@ -17,12 +17,12 @@ from subspan.values import option
 class Alice(System, CosineLearner):
     """Cosine to class means, base means from a few typical examples each: ALICE's "balanced testing".
 
+    A base class is the mean of the ``images`` training features nearest, by cosine, to its mean; a novel class is the
+    mean of its support. So both are made of equally few examples. Scores are cosines [C].
+
     Reference: Peng, Zhao, Wang, Li, Lovell, Few-Shot Class-Incremental Learning from an Open-Set Perspective, ECCV
     2022. Setting: multi-session, with a base session of its own (CosFace, class fusion, two views), which is not part
     of this.
-
-    The prototype of a base class is the mean of the ``images`` training features nearest, by cosine, to the class mean;
-    that of a novel class is its support mean. Scores are cosines [C].
 
     Departures [ours]: the feature file has no base training features, so ``samples`` draws from N(class mean, pooled
     covariance) stand for the class's images. We take exactly the nearest; the released scan replaces the first of five

@@ -30,26 +30,20 @@ TRAINING_TOLERANCE = 1e-5  # of the inner minimum, relative: far below the noise
 class Attractor(TrainedSystem):
     """Attention attractors, logistic variant: the nearest relative of subspace regularisation.
 
+    Novel rows theta are solved for, drawn to targets that support means c_k find by attention over base rows w_j [C]:
+
+        mean CE + (1e-5 / 2) ||theta||^2 + (1/K) sum_kd gamma_d (theta_kd - u_kd)^2
+        u_k = u_0 + sum_j softmax_j(tau cos(c_k, w_j)) U_j,   U_j = A_2 tanh(A_1 w_j + b_1) + b_2
+
+    Episodes in which base classes play novel train the rest. Ablations [M]: ``pull=static``, one target u_0;
+    ``pull=none``, the target 0.
+
     Reference: Ren, Liao, Fetaya, Zemel, Incremental Few-Shot Learning with Attention Attractor Networks, NeurIPS 2019.
-    Setting: single session, backbone with a linear head; base rows and biases never move; a part per number of shots.
+    Setting: single session, linear head; a part per number of shots.
 
-    Novel rows theta, their bias included, minimise [C]
-
-        mean CE of the support over all classes + (1e-5 / 2) ||theta||^2 + (1/K) sum_kd gamma_d (theta_kd - u_kd)^2
-        u_k = u_0 + sum_j a_kj U_j,   a_k = softmax_j(tau cos(c_k, w_j)),   U_j = A_2 tanh(A_1 w_j + b_1) + b_2
-
-    with c_k the support mean and w_j a base row: the core's objective with a learned target and a learned strength per
-    dimension, solved by the core's solver to convergence, a batch at once. A's (50 hidden), b's, u_0, tau (from 2) and
-    log gamma (from 0.1 for one shot, else 0.01) are trained on episodes in which 5 base classes play novel, by the
-    cross-entropy of 25 queries of these and 25 of the others, Adam at 1e-3, after 4000 of 8000 steps at 1e-4, with 10 %
-    dropout on c_k [C]. Gradients are implicit: conjugate gradients on (H + epsilon I), epsilon = 0.1, which is what the
-    released 20 rounds of recurrent back-propagation with a step of 1 and damping 0.1 approach where they converge.
-
-    Ablations [M]: ``pull=static``, one target u_0 for all classes; ``pull=none``, the target 0, so a learned decay.
-
-    Departures [ours]: classes that play novel are hidden by -inf, from logits and attention. Where the backbone's head
-    has no bias, novel rows have none. In the multi-session protocol, which the authors do not define, every session is
-    solved with earlier novel rows frozen like base rows, and attention is over base rows alone.
+    Departures [ours]: gradients by conjugate gradients, which the released recurrent back-propagation approaches; -inf
+    hides classes that play novel; no bias where the head has none. Further sessions, which the authors do not define,
+    freeze earlier novel rows; attention stays on base rows.
     """
 
     name = "attractor"

@@ -16,14 +16,15 @@ from subspan.values import check_options, option
 class CalibratedFecam(Fecam):
     """FeCAM with calibrated means and covariances of novel classes.
 
-    Reference: Goswami, Twardowski, van de Weijer, Calibrating Higher-Order Statistics for Few-Shot Class-Incremental
-    Learning with Pre-trained Vision Transformers, CVPR workshops 2024. Setting: multi-session, frozen transformers.
-
-    With TEEN's similarities a_kb of a novel class k to base classes b [C]:
+    A novel class k borrows mean and covariance from the base classes b that it resembles, by TEEN's similarities a_kb
+    [C]:
 
         m_k <- (1 - alpha) m^_k + alpha unit(sum_b a_kb m^_b),   S_k <- beta (sum_b a_kb S_b + S_k)
 
-    and beta = 1; tau = 16; alpha 0.1 on fine-grained data and 0.25 on CIFAR. The rest is FeCAM's.
+    with beta = 1, tau = 16, alpha 0.1 on fine-grained data and 0.25 on CIFAR. The rest is FeCAM's.
+
+    Reference: Goswami, Twardowski, van de Weijer, Calibrating Higher-Order Statistics for Few-Shot Class-Incremental
+    Learning with Pre-trained Vision Transformers, CVPR workshops 2024. Setting: multi-session, frozen transformers.
 
     Departures [ours]: base classes share one covariance S, so sum_b a_kb S_b is S. The released code adds 100 I, at the
     scale of its transformers' features; here FeCAM's shrinkage stays. Those of `fecam`.

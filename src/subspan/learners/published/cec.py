@@ -26,21 +26,19 @@ Drop = Callable[[Tensor], Tensor]
 class Cec(TrainedSystem):
     """Continually evolved classifiers: graph attention over all prototypes and the query.
 
-    Reference: Zhang, Song, Lin, Zheng, Pan, Xu, Few-Shot Incremental Learning with Continually Evolved Classifiers,
-    CVPR 2021. Setting: multi-session, backbone trained with a cosine head of scale 16.
-
-    A session appends the means of its classes. A query x and all prototypes t = (p_1, ..., p_C, x) go through one layer
-    of self-attention, and cosines of what comes out score [C]:
+    A session appends class means. A query x and all prototypes, t = (p_1, ..., p_C, x), adapt to each other by one
+    layer of self-attention; cosines of the outcome score [C]:
 
         u_i = LayerNorm(t_i + F sum_j softmax_j(t_i . Q^T K t_j / sqrt(d)) V t_j),   score_c = 16 cos(u_x, u_c)
 
-    so the paper's "attention on classifiers" depends on the query. Q, K, V, F and the normalisation are trained on
-    pretended sessions: prototypes of 15 classes from one image each, those of 15 more classes, which are the same
-    classes turned by 90, 180 or 270 degrees, and 15 queries of each; dropout 0.5 on attention and on F's outcome; one
-    episode a step, 100 epochs of 50, SGD with Nesterov momentum, rate 2e-4 halved every 20 epochs [C].
+    Q, K, V, F and the normalisation are trained on pretended sessions, in which turned images of base classes are
+    further classes [C].
+
+    Reference: Zhang, Song, Lin, Zheng, Pan, Xu, Few-Shot Incremental Learning with Continually Evolved Classifiers,
+    CVPR 2021. Setting: multi-session, backbone trained with a cosine head of scale 16.
 
     Departures [ours]: the backbone, whose weights move at the same rate in the original, is frozen. Where there are no
-    features of turned images, the 15 more classes are other base classes; the part says which (``turned``).
+    features of turned images, other base classes take their place; the part says which (``turned``).
     """
 
     name = "cec"

@@ -36,25 +36,18 @@ DECAY = 5e-4  # of weights in a session
 class EtfNeck(SessionTrainedSystem):
     """NC-FSCIL's neck and fixed classifier.
 
-    Reference: Yang, Yuan, Li, Lin, Torr, Tao, Neural Collapse Inspired Feature-Classifier Alignment for Few-Shot Class
-    Incremental Learning, ICLR 2023. Setting: multi-session, backbone trained together with the neck (500 epochs).
-
-    Every class there will ever be has a corner e_c of a simplex: unit vectors of which any two have the cosine
-    -1 / (classes - 1). The neck h, two hidden layers with LayerNorm and LeakyReLU(0.1) beside a linear shortcut, maps
-    features there. It is trained by dot regression, and scores are cosines [C]:
+    Every class there will ever be has a corner e_c of a simplex. A neck h (two hidden layers beside a linear shortcut)
+    maps features there, trained by dot regression on the base classes and in every session, on class means and the
+    support [C]:
 
         loss = 10/2 mean (unit(h(x)) . e_y - 1)^2,   score = unit(h(x)) . e_c
 
-    A session trains the neck on, SGD with momentum 0.9 and decay 5e-4, rate 0.025 falling along a cosine, 100 steps and
-    10 more in every later session, 64 examples in a step. It sees the mean feature of every base class once, every new
-    example, and the mean of every earlier novel class twice in the second session, three times in the third, and so on
-    [C].
+    Reference: Yang, Yuan, Li, Lin, Torr, Tao, Neural Collapse Inspired Feature-Classifier Alignment for Few-Shot Class
+    Incremental Learning, ICLR 2023. Setting: multi-session, backbone trained together with the neck (500 epochs).
 
-    Departures [ours]: only the neck is trained on the base classes, on frozen features and for fewer steps; the
-    backbone keeps its own head's training, so published rows are of another network. A class's examples and augmented
-    copies count as ``shots`` examples, and batches are drawn by these counts, not dealt from a shuffled deck. The rate
-    lacks its last five steps at a thousandth. What is kept of a class is a mean feature, with memory and without, so
-    stored examples change nothing.
+    Departures [ours]: only the neck is trained on the base classes, on frozen features and for fewer steps. A class's
+    examples and augmented copies count as ``shots`` examples; batches are drawn by these counts. The rate lacks its
+    last five steps at a thousandth. Classes are kept as means, so memory changes nothing.
     """
 
     name = "etf"

@@ -22,23 +22,18 @@ from subspan.values import check_options, option
 class FrozenIdlvq(SessionTrainedSystem):
     """Incremental deep learning vector quantisation on frozen features: a reconstruction.
 
-    Reference: Chen, Lee, Incremental Few-Shot Learning via Vector Quantization in Deep Embedded Space, ICLR 2021.
-    Setting: multi-session with one stored example per old class (+M), network and references learned together. No code
-    was released, and its equations could not be read: all of the following is recalled [M].
-
-    A class i has a reference vector m_i; p(i | x) is a softmax of -gamma |x - m_i|^2, gamma learned. References and
-    gamma minimise, over base examples and then in every session over new and stored examples,
+    The reference vector m_i nearest to x answers; a new one starts at its support's mean. p(i | x) is a softmax of
+    -gamma |x - m_i|^2. References and gamma minimise [M], over base examples, then over new and stored ones,
 
         -log p(y | x) + intra |x - m_y|^2
 
-    A new reference starts at the mean of its support. The nearest reference answers.
+    Reference: Chen, Lee, Incremental Few-Shot Learning via Vector Quantization in Deep Embedded Space, ICLR 2021.
+    Setting: multi-session, one stored example per old class, network and references learned together. No code was
+    released: equations are recalled.
 
-    Departures [ours]: features are frozen. Published sessions also move the network, hold it by the drift of stored
-    examples' features, and correct old references by that drift. Nothing drifts here, so there is nothing to correct:
-    old references stay (``old=held``). Trained on their one stored example instead (``old=trained``), they follow it
-    and lose their classes: 35 % after the last session of split 0, against 53 % held. Squared distances are in units of
-    their mean within base classes. Rates, steps and intra are unknown; ours are chosen on the development split (split
-    0). Without memory, sessions see new examples only, which is not the published setting.
+    Departures [ours]: features are frozen and drift nowhere, so old references stay (``old=held``); ``old=trained``
+    lets them follow their one stored example. Distances are in units of their mean within base classes. Rates, steps
+    and intra are chosen on split 0. Without memory, sessions see new examples only.
     """
 
     name = "idlvq"

@@ -38,36 +38,20 @@ class QuantisedBase:
 class Idlvq(NetworkSystem[QuantisedBase]):
     """Incremental deep learning vector quantisation with calibration (IDLVQ-C), with the network: a reconstruction.
 
+    The reference vector m_i nearest to f(x) answers; p(i | x) is a softmax of -gamma |f(x) - m_i|^2. Network and
+    references minimise the first two terms on base images, all three on new images and one exemplar x_e per old class
+    [M]:
+
+        -log p(y | x) + base_intra |f(x) - m_y|^2 + forgetting mean_e |f(x_e) - f_old(x_e)|^2
+
+    Old references then follow the exemplars' drift, by nearness.
+
     Reference: Chen, Lee, Incremental Few-Shot Learning via Vector Quantization in Deep Embedded Space, ICLR 2021.
-    Setting: multi-session with one stored image per old class (+M). No code was released, and its equations could not
-    be read: that there are a reference per class, a term within classes, one against forgetting and a calibration is
-    certain, all of the following is recalled [M].
+    Setting: multi-session, one stored image per class. No code was released: equations are recalled.
 
-    A class i has a reference vector m_i; p(i | x) is a softmax of -gamma |f(x) - m_i|^2, gamma learned. Network,
-    references and gamma minimise over the base classes
-
-        -log p(y | x) + base_intra |f(x) - m_y|^2
-
-    In a session new references begin at the mean of their support, and network, new references and gamma minimise the
-    same over the new images and one exemplar x_e per old class, the one nearest to its reference, plus
-
-        forgetting mean_e |f(x_e) - f_old(x_e)|^2                              exemplars stay where they were
-
-    Then old references follow the network (calibration): each moves by the mean drift f(x_e) - f_old(x_e) of the
-    exemplars, weighted by exp(-|m_i - f_old(x_e)|^2 / 2 sigma^2). The nearest reference answers.
-
-    Departures [ours]: from one of our base sessions, whose last stage alone is trained with references, on images as
-    they are, statistics and dropout switched off; sessions move the last stage. Squared distances are in units of their
-    mean within base classes. No hyper-parameter is known; ours are of the ranges that were recalled, chosen on features
-    of the development split (split 0) with a residual layer in place of the last stage.
-
-    Features are brought to length one before distances are taken. Our networks are trained with products, not with
-    distances: features of classes that they never saw are short (means of length 0.17 on split 0, those of base classes
-    0.30), and so are those of base test images beside training images. New references then lie in the middle and take
-    24 % of the base test images in session 1 though nothing moves: 79.7 to 69.2 %, and 52.4 % after the last session.
-    At length one it is 5 %, and 82.0 to 76.9 and 57.2 %. Exemplars cannot tell, for all of them stay right. Measured
-    on few images, without training on the base classes, with the cosine head of strong; with a linear head (ravi,
-    development classes) the shares are 7 and 4 %. What the training on base classes adds to it was not measured.
+    Departures [ours]: only our network's last stage moves. Distances are in units of their mean within base classes.
+    Hyper-parameters are chosen on split 0. Features have length one: those of unseen classes are short, and their
+    references would take base images.
     """
 
     kind = "network-system"

@@ -25,23 +25,20 @@ from subspan.values import check_options, option
 class Lwof(TrainedSystem):
     """Dynamic few-shot learning without forgetting: the attention-based weight generator.
 
-    Reference: Gidaris, Komodakis, Dynamic Few-Shot Visual Learning without Forgetting, CVPR 2018. Setting: single
-    session, backbone trained with a cosine head of learned scale; one generator per number of shots.
-
-    With z^ a support feature and w^ a base row at length one, k_b a learned key of base class b [C]:
+    A generator makes a novel row from support features z^ and, by attention with learned keys k_b, from base rows w^_b
+    [C]:
 
         w_avg = mean_i z^_i,   w_att = mean_i sum_b softmax_b(gamma cos(phi_q z^_i, k_b)) w^_b
         w_k   = phi_avg * w_avg + phi_att * w_att,   score = s cos(x, w)
 
-    phi_q is a linear map with bias (from the identity), phi_avg and phi_att are diagonal (from ones), gamma and s are
-    numbers (from 10). All of these, the keys and the base rows are trained on episodes in which 5 base classes play
-    novel: 15 queries of them and 15 of the others, 8 episodes a step, 60,000 steps of SGD with Nesterov momentum [C].
-    The form is the original one: the base row and the key of a class that plays novel are hidden from attention.
+    All is trained on episodes in which base classes play novel, hidden from attention [C].
 
-    Departures [ours]: features are frozen, so dropout acts on the features, not inside the network, and its rate was
-    chosen on the development split. The base rows start from the backbone's own head, which need not be a cosine head.
-    The scalar bias on all cosines, which changes no probability, is left out. In the multi-session protocol, which the
-    authors do not define, every session's rows come from attention over the base classes alone.
+    Reference: Gidaris, Komodakis, Dynamic Few-Shot Visual Learning without Forgetting, CVPR 2018. Setting: single
+    session, backbone trained with a cosine head of learned scale; one generator per number of shots.
+
+    Departures [ours]: features are frozen, so dropout acts on them, at a rate chosen on split 0. Base rows start from
+    any head. The cosines' scalar bias, which changes no probability, is left out. In further, undefined sessions
+    attention is over base classes alone.
     """
 
     name = "lwof"

@@ -20,18 +20,17 @@ from subspan.values import option
 class NearestClassMean(System):
     """Nearest class mean; by cosine it is the "decoupled cosine" on which CEC, FACT and TEEN build.
 
-    Reference: Mensink, Verbeek, Perronnin, Csurka, Distance-Based Image Classification, TPAMI 2013; in this setting the
-    helpers of CEC (Zhang et al., CVPR 2021), FACT and TEEN. Setting: multi-session, backbone trained with a cosine head
-    of scale 16.
-
     With p_c the mean of the raw features of class c, base classes included, the score is cos(x, p_c) [C]. Variants:
-    learned base rows instead of base means (``base=rows``: imprinting); features at length one before the mean
-    (``before``) and the mean itself (``after``; a cosine does so anyway); Euclidean distance, -|x - p_c|^2, in which
-    ``before`` brings queries to length one too; features centred by the mean of the base training features first.
+    learned base rows (``base=rows``: imprinting); features at length one before the mean (``before``) and the mean
+    itself (``after``); ``distance=euclidean``, -|x - p_c|^2, where ``before`` brings queries to length one too;
+    ``centred`` by the mean of the base training features.
 
-    Departures [ours]: any backbone, whatever its head. Support means run over the augmented copies of the feature file.
-    A feature file keeps means of raw base features only, so with ``before`` a base prototype is the normalised raw
-    mean, not the mean of normalised features.
+    Reference: Mensink, Verbeek, Perronnin, Csurka, Distance-Based Image Classification, TPAMI 2013; here the helpers of
+    CEC (Zhang et al., CVPR 2021), FACT and TEEN. Setting: multi-session, backbone trained with a cosine head of scale
+    16.
+
+    Departures [ours]: any backbone, whatever its head. Support means run over augmented copies. A feature file keeps
+    means of raw base features only, so with ``before`` a base prototype is the normalised raw mean.
     """
 
     name = "ncm"

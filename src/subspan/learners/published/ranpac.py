@@ -21,22 +21,19 @@ BLOCK = 256  # columns of G at once: what lies above them is not computed
 class Ranpac(GaussianSystem):
     """Random projections and second moments, with drawn examples for every class.
 
-    Reference: McDonnell, Gong, Parvaneh, Abbasnejad, van den Hengel, RanPAC: Random Projections and Pre-trained Models
-    for Continual Learning, NeurIPS 2023; examples drawn for novel classes as in Goswami, Twardowski, van de Weijer,
-    CVPR workshops 2024. Setting: class-incremental with frozen transformers; the second, multi-session few-shot.
-
-    h = relu(x R), R a fixed Gaussian (d, M), M = 10,000. With G = sum h h^T and Q = sum h y^T over all examples [C]:
+    Ridge regression on h = relu(x R), R a fixed Gaussian, with G = sum h h^T and Q = sum h y^T [C]:
 
         score = h^T (G + lambda I)^-1 Q
 
-    500 examples of a base class against 5 of a novel one make novel scores tiny, so 800 examples of each novel class
-    are drawn from N(m_k, beta (S + S_k)), beta = 0.5 [C], S_k the covariance of its support.
+    Lest novel scores be tiny, 800 examples of a novel class are drawn from N(m_k, beta (S + S_k)) [C].
 
-    Departures [ours]: the feature file has no sums of projected features, so base examples are drawn too, from N(class
-    mean, pooled covariance S), as many for every class: this is the balanced form, and the unbalanced one is left out.
-    S stands for the mixture of base covariances; means are not calibrated. M and the number of draws are smaller, for
-    speed. lambda is in units of the mean diagonal of G; 0.01 is the best of 0.001, 0.01, 0.1 and 1 on the development
-    split (split 0).
+    Reference: McDonnell, Gong, Parvaneh, Abbasnejad, van den Hengel, RanPAC: Random Projections and Pre-trained Models
+    for Continual Learning, NeurIPS 2023; draws: Goswami, Twardowski, van de Weijer, CVPR workshops 2024. Setting:
+    class-incremental with frozen transformers; the second, multi-session few-shot.
+
+    Departures [ours]: the feature file has no sums of projected features, so base examples are drawn too, as many for
+    every class, with one pooled covariance S; means are not calibrated. M and draws are smaller, for speed. lambda is
+    chosen on split 0, in units of G's mean diagonal.
     """
 
     name = "ranpac"

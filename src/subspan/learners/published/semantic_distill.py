@@ -36,26 +36,20 @@ MAPPING = ("hidden.weight", "hidden.bias", "words.weight", "words.bias")  # what
 class SemanticDistillation(SessionTrainedSystem):
     """Semantic-aware knowledge distillation on frozen features.
 
+    Features g, and embeddings E_s of superclasses of word vectors, are mapped to words; the nearest word vector v_c
+    answers:
+
+        e = sum_s softmax_s(A g) E_s(g),   p(c | x) = softmax_c(scale cos(M[g; e], v_c))        [M]
+
+    A session trains the mapping M by cross-entropy plus ``keep`` times the divergence from its old answers [M].
+
     Reference: Cheraghian, Rahman, Fang, Roy, Petersson, Harandi, Semantic-Aware Knowledge Distillation for Few-Shot
-    Class-Incremental Learning, CVPR 2021. Setting: multi-session, with word vectors of class names. No code was
-    released; the architecture was read in a figure, its equations are recalled [M].
+    Class-Incremental Learning, CVPR 2021. Setting: multi-session, with word vectors. No code was released; the
+    architecture was read in a figure, equations are recalled.
 
-    The word vectors of base classes are clustered into N superclasses. With N embeddings E_s of a feature g and an
-    attention a = softmax(A g) over superclasses, e = sum_s a_s E_s(g), a mapping M of [g; e] into the space of words
-    answers with the class whose word vector v_c is nearest [M]:
-
-        p(c | x) = softmax_c(scale cos(M[g; e], v_c))
-
-    Base classes: cross-entropy, and that of the attention with the superclass of the label. A session trains the
-    mapping alone, from new examples, by cross-entropy over all classes plus ``keep`` times the divergence from what the
-    mapping before the session says of old classes, at a temperature [M].
-
-    Departures [ours]: frozen features, the network is not trained with the modules. Whether the paper stores examples
-    is not known: without memory, old answers are kept on new examples only; with one stored example per class, these
-    join both terms. Embeddings E_s are linear and narrower than g, the mapping has one hidden layer; word vectors are
-    centred by the mean of the base classes'. N, scale, widths, steps, keep and rates are unknown. Of ours, keep (of 1,
-    3, 10) and the sessions' rate (of 3e-5, 1e-4, 3e-4, 1e-3) are chosen on the development split (split 0), with
-    memory; without, smaller rates give a higher total there, but hardly learn a novel class.
+    Departures [ours]: the network is frozen. Whether examples are stored is not known: without memory, old answers are
+    kept on new examples only. E_s are linear and narrower than g, M has one hidden layer, word vectors are centred.
+    Keep and rate are chosen on split 0, with memory; other settings are unknown.
     """
 
     name = "semantic-distill"

@@ -16,14 +16,15 @@ from subspan.values import check_options, option
 class Teen(System, CosineLearner):
     """Training-free prototype calibration.
 
-    Reference: Wang, Zhou, Zhang, Zhan, Ye, Few-Shot Class-Incremental Learning via Training-Free Prototype Calibration,
-    NeurIPS 2023. Setting: multi-session, cosine-trained backbone (scale 32, 1000 epochs).
-
-    With p^ a class mean at length one, base classes b and a novel class k [C]:
+    A novel prototype is drawn, once, in its own session, towards the base prototypes that it resembles. With p^ a class
+    mean at length one, base classes b and a novel class k [C]:
 
         a_b = softmax_b(tau p^_k . p^_b),   d_k = unit(sum_b a_b p^_b),   p_k = (1 - alpha) p^_k + alpha d_k
 
-    Scores are cosines. A novel prototype is calibrated once, in its own session, against base classes only.
+    Scores are cosines.
+
+    Reference: Wang, Zhou, Zhang, Zhan, Ye, Few-Shot Class-Incremental Learning via Training-Free Prototype Calibration,
+    NeurIPS 2023. Setting: multi-session, cosine-trained backbone (scale 32, 1000 epochs).
 
     Departures [ours]: any frozen backbone; TEEN's own base session is not part of this. Support means run over the
     augmented copies of the feature file.

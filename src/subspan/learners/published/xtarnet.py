@@ -61,28 +61,19 @@ class Conditioned:
 class XtarNet(NetworkSystem[MetaTrained]):
     """Extracting task-adaptive representations (XtarNet).
 
-    Reference: Yoon, Kim, Seo, Moon, XtarNet: Learning to Extract Task-Adaptive Representation for Incremental
-    Few-Shot Learning, ICML 2020. Setting: single session; a model for each number of shots, always five novel classes.
+    A meta-trained copy g of the last stage stands beside the frozen features f. Small nets merge both by the episode's
+    mean t, condition base rows w_j by its class means, and new rows o_k come from learned e_k [C]:
 
-    f is the frozen feature, g that of MetaCNN, a copy of the last stage that is trained. With t the mean over novel
-    classes of the class means of [f; g], and MLPs of four layers [C]:
+        r(x) = sigmoid(MLP_f(t)) * f(x) + sigmoid(MLP_g(t)) * g(x)
+        w*_j = (1 + 0.1 gamma(c)) * w_j + 0.1 beta(c),   o_k = e_k - sum_j a_kj w*_j
 
-        r(x) = sigmoid(MLP_f(t)) * f(x) + sigmoid(MLP_g(t)) * g(x)                               MergeNet
-        w*_j = (1 + 0.1 gamma(c)) * w_j + 0.1 beta(c)       c the mean of the class means c_k of r    TconNet
-        o_k  = e_k - sum_j softmax_j(N([c_k . w*_1, ..., c_k . w*_B])) w*_j
+    Logits are negative squared distances, outside the span of o_k / |o_k| - c_k / |c_k|.
 
-    gamma, beta and N are three layers each, residual; e_1 .. e_5 are learned and shared by all episodes. Features and
-    rows lose their part in the span of o_k / |o_k| - c_k / |c_k|, which no gradient passes; the logit is the negative
-    squared distance. MetaCNN, the five nets and e are trained on 12,000 episodes of 5 fake-novel classes, 25 queries
-    of them and 25 base ones: SGD, rates 0.1, 0.01, 0.001, weight decay 0.003 [C]. MetaCNN normalises by the statistics
-    of the episode in training [C].
+    Reference: Yoon, Kim, Seo, Moon, XtarNet: Learning to Extract Task-Adaptive Representation for Incremental Few-Shot
+    Learning, ICML 2020. Setting: single session, five novel classes; a model per number of shots.
 
-    Departures [ours]: the backbone is ours. The base row of a fake-novel class is masked, in the logits and in N; the
-    released code has that line commented out, so that such a class is there twice. The projection is by a QR of the
-    spanning vectors instead of an SVD. Where the base session has a Euclidean head, as published, logits are used as
-    they are; with a linear head they get a learned scale, from 0.5, where they are nearly the trained ones. MetaCNN's
-    statistics for testing are computed once after training, over the base images. e begins at random with the length
-    of base rows. Images are not augmented in meta-training.
+    Departures [ours]: fake-novel classes' base rows are masked; released, they stand twice. QR replaces the SVD. Linear
+    heads' logits get a learned scale. Testing statistics are computed once. Images are not augmented.
     """
 
     kind = "network-system"
