@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from typer.core import TyperCommand
@@ -34,7 +35,7 @@ def test_every_command_has_an_example_that_it_understands(name: str):
     shown = [words for words in examples(COMMANDS[name].help or "") if words[: len(name.split())] == name.split()]
     assert shown
     for words in examples(COMMANDS[name].help or ""):
-        group = APP
+        group: Any = APP
         while not isinstance(command := group.get_command(None, words[0]), TyperCommand):
             group, words = command, words[1:]
         command.make_context(words[0], words[1:])  # refuses what the command does not understand

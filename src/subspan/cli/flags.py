@@ -54,14 +54,16 @@ def with_flags(*, shown: Collection[str] | None = None, **classes: type) -> Call
         def run(**given: Any) -> None:
             values: dict[str, Values] = {parameter: {} for parameter in classes}
             chosen = {name: value for name in owner if (value := given.pop(name)) is not None}
+            written = {name: _flag(name) for name in chosen}
             if shown is not None:
                 old = [f"--set {name}={_text(value)}" for name, value in chosen.items() if name not in shown]
                 if old:
                     warnings.warn(f"options of their own go in version 0.4; write {' '.join(old)}", stacklevel=2)
-                chosen |= _split(given.pop(SET), owner)
+                texts = _split(given.pop(SET), owner)
+                chosen, written = chosen | texts, written | {name: f"--set {name}" for name in texts}
             for name, value in chosen.items():
                 parameter, hint = owner[name]
-                values[parameter][name] = _converted(name, value, hint)
+                values[parameter][name] = _converted(written[name], value, hint)
             command(**given, **values)
 
         own = [p for p in inspect.signature(command).parameters.values() if p.name not in classes]
