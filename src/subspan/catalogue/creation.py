@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from subspan.catalogue.checkset import CheckSet, hold_out
 from subspan.catalogue.errors import CatalogueError
-from subspan.catalogue.language import DESCRIPTION, class_vectors
+from subspan.catalogue.language import class_vectors
 from subspan.catalogue.looking import Progress, look
 from subspan.catalogue.names import check_name
-from subspan.catalogue.options import CatalogueOptions
+from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.snapshot import Judgement, Snapshot
 from subspan.classifier import IncrementalClassifier
 from subspan.files import store
