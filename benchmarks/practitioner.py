@@ -45,7 +45,6 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import NearestCentroid
 from threadpoolctl import threadpool_limits
 
-from subspan.catalogue.creation import WITH_PHOTOGRAPHS
 from subspan.catalogue.rejection import familiarity
 from subspan.classifier import IncrementalClassifier
 from subspan.images.read import read_images
@@ -185,7 +184,7 @@ def logistic(balanced: bool) -> Callable[[int], Any]:
 def compare(stream: Stream) -> None:
     classes = int(max(y.max() for _, y in stream.sessions)) + 1
     ways: dict[str, Callable[[], Any]] = {
-        "Subspan, auto (calibrated)": lambda: Ours(WITH_PHOTOGRAPHS, 0),
+        "Subspan, auto (calibrated)": lambda: Ours("auto", 0),
         f"Subspan, finetune, memory {MEMORY}": lambda: Ours("finetune", MEMORY),
         "Subspan, prototype": lambda: Ours("prototype", 0),
         f"Subspan, subspace, memory {MEMORY}": lambda: Ours("subspace", MEMORY),

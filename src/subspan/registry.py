@@ -80,7 +80,8 @@ class Registry:
 
 def _read(package: str, decorator: str) -> Iterator[Entry]:
     """The decorated classes, by their attribute ``name``, and functions, by the decorator's first argument."""
-    for file in resources.files(package).iterdir():
+    root, *folders = package.split(".")
+    for file in resources.files(root).joinpath(*folders).iterdir():  # found so, a package is not imported
         text = file.read_text("utf-8") if file.name.endswith(".py") else ""
         if f"@{decorator}" not in text:
             continue

@@ -24,6 +24,12 @@ def tensor_of(array: ArrayLike) -> Tensor:
     return torch.from_numpy(np.array(array, native, order="C"))
 
 
+def normalised(pixels: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+    """uint8 (n, h, w, 3) to network inputs (n, 3, h, w), channels last in memory."""
+    means, stds = (pixels.new_tensor(values, dtype=torch.float32) for values in (mean, std))
+    return ((pixels.to(torch.float32) * (1 / 255) - means) / stds).permute(0, 3, 1, 2)
+
+
 def length(vectors: NDArray[Any]) -> float:
     """Root mean square length of vectors (n, d).
 

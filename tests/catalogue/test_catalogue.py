@@ -81,7 +81,7 @@ def test_from_weights_the_answers_are_the_heads(tmp_path: Path, backbone):
             zip("cab", row, strict=True)
         )
     assert (report.accuracy, report.held_out, report.method) == (None, 0, "subspace")
-    taught = catalogue.teach("pink", made.photographs("pink", 5))
+    taught = catalogue.add("pink", made.photographs("pink", 5))
     assert taught.check is None  # and says so, instead of inventing a number
     with pytest.raises(CatalogueError, match="needs at least 19 held-out examples; this catalogue has 0"):
         catalogue.predict(images, reject=True)
@@ -100,7 +100,7 @@ def test_from_weights_photographs_for_checking_make_the_check_set(tmp_path: Path
     assert report.held_out == 40
     assert report.accuracy is not None
     assert report.accuracy > 80
-    change = catalogue.teach("pink", made.photographs("pink", 5)).check
+    change = catalogue.add("pink", made.photographs("pink", 5)).check
     assert change is not None
     assert change.examples == 40
 
@@ -139,7 +139,7 @@ def test_photographs_that_cannot_be_read_stop_the_work_or_are_told(tmp_path: Pat
     assert len(report.skipped) == 1
     assert "number 9" in report.skipped[0]
     with pytest.raises(CatalogueError, match="class 'green' has no photograph that can be read"):
-        catalogue.teach_all({"green": [b"broken"]}, skip_bad=True)
+        catalogue.add_all({"green": [b"broken"]}, skip_bad=True)
 
 
 def test_class_folders_and_zips_are_read_alike(tmp_path: Path):
@@ -163,7 +163,7 @@ def test_class_folders_and_zips_are_read_alike(tmp_path: Path):
 
 
 def test_a_taught_class_is_recognised_and_the_others_are_kept(colours: Catalogue):
-    report = colours.teach("pink", made.photographs("pink", 5), "a pale red")
+    report = colours.add("pink", made.photographs("pink", 5), "a pale red")
     assert (report.kind, report.classes, report.examples, report.session) == ("add_classes", ("pink",), 5, 1)
     assert answers(colours, "pink").count("pink") >= 17
     assert answers(colours, "green").count("green") >= 17
@@ -174,7 +174,7 @@ def test_a_taught_class_is_recognised_and_the_others_are_kept(colours: Catalogue
 def test_the_report_says_what_the_session_did_to_the_others(colours: Catalogue, backbone):
     check = colours._snapshot.check
     before = IncrementalClassifier.load(colours.path).predict(check.features)
-    report = colours.teach("grey", made.photographs("grey", 5))
+    report = colours.add("grey", made.photographs("grey", 5))
     after = IncrementalClassifier.load(colours.path).predict(check.features)
     truth = np.array(check.names)
     assert report.check is not None
@@ -186,7 +186,7 @@ def test_the_report_says_what_the_session_did_to_the_others(colours: Catalogue, 
 
 
 def test_a_class_that_copies_another_is_caught_and_undone(colours: Catalogue):
-    report = colours.teach("crimson", made.photographs("red", 20, seed=5), warn_drop=5)
+    report = colours.add("crimson", made.photographs("red", 20, seed=5), warn_drop=5)
     assert report.takes_from[0].name == "red"
     assert report.takes_from[0].lost > 0
     assert report.warning is not None
@@ -195,19 +195,19 @@ def test_a_class_that_copies_another_is_caught_and_undone(colours: Catalogue):
     undone = colours.undo()
     assert undone.classes == ("crimson",)
     assert answers(colours, "red").count("red") >= 17
-    assert colours.teach("crimson", made.photographs("red", 20, seed=5), warn_drop=100).warning is None
+    assert colours.add("crimson", made.photographs("red", 20, seed=5), warn_drop=100).warning is None
 
 
 def test_more_of_a_known_class_is_another_session(colours: Catalogue):
-    colours.teach("pink", made.photographs("pink", 2))
-    report = colours.teach("pink", made.photographs("pink", 4, seed=2))
+    colours.add("pink", made.photographs("pink", 2))
+    report = colours.add("pink", made.photographs("pink", 4, seed=2))
     assert (report.kind, report.session) == ("add_examples", 2)
     pink = colours.classes()[-1]
     assert (pink.examples, pink.kept) == (6, 6)
 
 
 def test_new_and_known_classes_together_are_two_sessions_written_at_once(colours: Catalogue):
-    reports = colours.teach_all(
+    reports = colours.add_all(
         {
             "red": made.photographs("red", 3, seed=4),
             "pink": made.photographs("pink", 5),
@@ -220,12 +220,12 @@ def test_new_and_known_classes_together_are_two_sessions_written_at_once(colours
     ]
     assert len(store.read(colours.path).chain) == 3
     with pytest.raises(CatalogueError):
-        colours.teach_all({"brown": made.photographs("brown", 3), "": made.photographs("red", 3)})
+        colours.add_all({"brown": made.photographs("brown", 3), "": made.photographs("red", 3)})
     assert len(colours.sessions()) == 3
 
 
 def test_rename_remove_and_undo(colours: Catalogue):
-    colours.teach("pink", made.photographs("pink", 5), "pale")
+    colours.add("pink", made.photographs("pink", 5), "pale")
     before = colours.predict(made.photographs("pink", 3), top=9)
     colours.rename("pink", "rose")
     after = colours.predict(made.photographs("pink", 3), top=9)
@@ -246,7 +246,7 @@ def test_rename_remove_and_undo(colours: Catalogue):
 
 def test_prune_removes_undone_and_old_versions_and_keeps_the_log(colours: Catalogue, backbone):
     for name in ("pink", "grey", "brown"):
-        colours.teach(name, made.photographs(name, 5))
+        colours.add(name, made.photographs(name, 5))
     colours.undo()
     assert len(store.version_ids(colours.path)) == 4
     assert len(colours.prune()) == 1
@@ -254,7 +254,7 @@ def test_prune_removes_undone_and_old_versions_and_keeps_the_log(colours: Catalo
     assert [entry.version is None for entry in colours.sessions()] == [True, False, False]
     again = Catalogue.open(colours.path, backbone)
     assert again.sessions() == colours.sessions()
-    assert again.teach("brown", made.photographs("brown", 5)).session == 3
+    assert again.add("brown", made.photographs("brown", 5)).session == 3
     again.undo()
     again.undo()
     with pytest.raises(CatalogueError, match="nothing to undo: only one version is left"):
@@ -266,7 +266,7 @@ def test_prune_removes_undone_and_old_versions_and_keeps_the_log(colours: Catalo
 
 
 def test_everything_it_says_is_plain_json(colours: Catalogue):
-    report = colours.teach("pink", made.photographs("pink", 5))
+    report = colours.add("pink", made.photographs("pink", 5))
     said = [
         report,
         *colours.classes(),
@@ -280,7 +280,7 @@ def test_everything_it_says_is_plain_json(colours: Catalogue):
 
 
 def test_the_map_marks_the_newest_class_and_the_base_rows_nearest_to_it(colours: Catalogue):
-    colours.teach("pink", made.photographs("pink", 5))
+    colours.add("pink", made.photographs("pink", 5))
     points = {one.name: one for one in colours.weight_map().points}
     assert [name for name, one in points.items() if one.newest] == ["pink"]
     model = IncrementalClassifier.load(colours.path)
@@ -351,7 +351,7 @@ def test_language_methods_take_descriptions(tmp_path: Path, backbone):
     options = CatalogueOptions(method="semantic:tau=0.1", embeddings=str(vectors))
     photographs = {name: made.photographs(name, 20) for name in ("red", "green", "blue")}
     catalogue, _ = Catalogue.create(tmp_path / "c.subspan", photographs, options, backbone=backbone)
-    catalogue.teach("pink", made.photographs("pink", 5))
+    catalogue.add("pink", made.photographs("pink", 5))
     assert answers(catalogue, "pink").count("pink") >= 10
 
 
@@ -370,7 +370,7 @@ def test_readers_go_on_with_the_old_version_while_a_class_is_taught(colours: Cat
     monkeypatch.setattr(IncrementalClassifier, "add_classes", slow)
     images = made.photographs("pink", 5)
     before = colours.predict(images)
-    teacher = threading.Thread(target=colours.teach, args=("pink", images))
+    teacher = threading.Thread(target=colours.add, args=("pink", images))
     teacher.start()
     assert learning.wait(30)
     assert colours.predict(images) == before
@@ -385,7 +385,7 @@ def test_teachers_in_threads_and_another_object_lose_nothing(colours: Catalogue,
     other = Catalogue.open(colours.path, backbone)
     features = backbone.features(made.photographs("pink", 5))
     threads = [
-        threading.Thread(target=(colours, other)[i % 2].teach_features, args=(f"class {i}", features + i))
+        threading.Thread(target=(colours, other)[i % 2].add_features, args=(f"class {i}", features + i))
         for i in range(4)
     ]
     for thread in threads:
@@ -400,7 +400,7 @@ def test_teachers_in_threads_and_another_object_lose_nothing(colours: Catalogue,
 
 
 def test_undo_where_the_last_version_is_damaged(colours: Catalogue, backbone):
-    colours.teach("pink", made.photographs("pink", 5))
+    colours.add("pink", made.photographs("pink", 5))
     file = colours.path / "versions" / colours.version / "arrays.safetensors"
     content = bytearray(file.read_bytes())
     content[-5] ^= 1
@@ -410,7 +410,7 @@ def test_undo_where_the_last_version_is_damaged(colours: Catalogue, backbone):
     assert undo_last(colours.path).kind == "damaged"
     again = Catalogue.open(colours.path, backbone)
     assert names(again) == sorted(made.BASE)
-    again.teach("pink", made.photographs("pink", 5))
+    again.add("pink", made.photographs("pink", 5))
     assert names(again)[-1] == "pink"
 
 
@@ -427,7 +427,7 @@ FOREIGN = {
 @pytest.mark.parametrize("extra", FOREIGN.values(), ids=FOREIGN.keys())
 def test_a_version_with_foreign_metadata_is_refused_and_can_be_undone(colours: Catalogue, extra):
     first = colours.version
-    good = store.load_version(colours.path, colours.teach("pink", made.photographs("pink", 5)).version)
+    good = store.load_version(colours.path, colours.add("pink", made.photographs("pink", 5)).version)
     extra = {**good.meta["extra"], **extra} if isinstance(extra, dict) else extra
     foreign = store.make_version(good.arrays, {**good.meta, "extra": extra})
     store.write(colours.path, [first, foreign], foreign.id)
@@ -440,10 +440,10 @@ def test_a_version_with_foreign_metadata_is_refused_and_can_be_undone(colours: C
 
 def test_damage_to_an_old_version_does_not_stop_new_sessions(colours: Catalogue, backbone):
     first = colours.version
-    colours.teach("pink", made.photographs("pink", 5))
+    colours.add("pink", made.photographs("pink", 5))
     (colours.path / "versions" / first / "version.json").write_bytes(b"{}")
     again = Catalogue.open(colours.path, backbone)
-    again.teach("grey", made.photographs("grey", 5))
+    again.add("grey", made.photographs("grey", 5))
     assert again.undo().classes == ("grey",)
     with pytest.raises(store.StoreError, match=r"version\.json' is damaged"):
         again.undo()
@@ -460,7 +460,7 @@ def test_a_store_replaced_by_a_catalogue_with_another_network_is_left_alone(colo
         CatalogueOptions(),
         backbone=TorchBackbone("other", network, made.PREPROCESSING),
     )
-    last = other.teach("pink", made.photographs("pink", 5)).version
+    last = other.add("pink", made.photographs("pink", 5)).version
     colours.path.rename(tmp_path / "aside")
     other.path.rename(colours.path)
     for change in (colours.refresh, colours.undo, lambda: colours.remove("red")):
@@ -472,9 +472,18 @@ def test_a_store_replaced_by_a_catalogue_with_another_network_is_left_alone(colo
 
 def test_undo_of_another_version_than_the_expected_one_changes_nothing(colours: Catalogue):
     first = colours.version
-    last = colours.teach("pink", made.photographs("pink", 5)).version
+    last = colours.add("pink", made.photographs("pink", 5)).version
     with pytest.raises(store.StoreChangedError, match=f"must be {first}; it is {last}"):
         colours.undo(expected=first)
     assert store.read(colours.path).current == last
     assert colours.undo(expected=last).classes == ("pink",)
     assert store.read(colours.path).current == first
+
+
+def test_methods_of_version_0_1_are_understood_with_a_warning(colours: Catalogue):
+    with pytest.warns(DeprecationWarning, match=r"Catalogue\.teach is Catalogue\.add now; the old name goes in"):
+        assert colours.teach("pink", made.photographs("pink", 3)).classes == ("pink",)  # type: ignore[attr-defined]
+    with pytest.warns(DeprecationWarning, match=r"Catalogue\.add_all now"):
+        assert colours.teach_all({"grey": made.photographs("grey", 3)})[0].session == 2  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="no attribute 'learn'"):
+        colours.learn  # type: ignore[attr-defined]  # noqa: B018

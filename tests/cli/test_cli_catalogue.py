@@ -296,18 +296,3 @@ def test_two_folders_of_one_name_are_no_class(catalogue: Path, tmp_path: Path, s
     assert status == 2
     assert re.search(r"the folders \S*birds/pink and \S*fish/pink .*would be one class 'pink'", err)
     assert subspan("classes", catalogue)[1] == before
-
-
-def test_the_progress_shows_itself_in_a_terminal_when_work_lasts(monkeypatch):
-    import io
-
-    from rich.console import Console
-
-    from subspan.cli import stages
-
-    for patience, shown in ((0.0, True), (60.0, False)):
-        monkeypatch.setattr(stages, "PATIENCE", patience)
-        console = Console(file=io.StringIO(), force_terminal=True, width=100)
-        with stages.shown_stages(console) as tell:
-            tell("looking at photographs", 3, 8)
-        assert ("looking at photographs" in console.file.getvalue()) == shown  # pyright: ignore[reportAttributeAccessIssue]

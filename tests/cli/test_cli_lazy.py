@@ -12,8 +12,11 @@ import pytest
 from typer.core import TyperCommand
 from typer.main import get_group
 
+import made_photographs as made
 import subspan
 from subspan import cli
+from subspan.catalogue.catalogue import Catalogue
+from subspan.catalogue.options import CatalogueOptions
 from subspan.cli.lazy import lazy_group
 
 PLOTS, ESTIMATORS = {"matplotlib"}, {"sklearn"}
@@ -29,7 +32,7 @@ EVERYTHING = PLOTS | ESTIMATORS | {"torch", "scipy", "pandas", "numpy"}
         ("--version", EVERYTHING, 0),
         ("reproduce --help", EVERYTHING, 0),
         ("bnch", EVERYTHING, 2),
-        ("methods", PLOTS | ESTIMATORS, 0),
+        ("methods", EVERYTHING, 0),
         ("bench --help", PLOTS | ESTIMATORS, 0),
         ("train --help", PLOTS | ESTIMATORS, 0),
         ("classes --help", PLOTS, 0),
@@ -50,6 +53,26 @@ finally:
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "subspan.cli" in loaded
     assert not unused & loaded
+
+
+def test_one_photographs_answer_loads_few_of_our_modules(tmp_path):
+    network = f"onnx:{made.write_onnx(tmp_path / 'tiny.onnx')}"
+    photographs = {name: made.photographs(name, 10) for name in ("red", "green")}
+    Catalogue.create(tmp_path / "c.subspan", photographs, CatalogueOptions(backbone=network))
+    (tmp_path / "red.png").write_bytes(made.encoded(photographs["red"][0]))
+    program = """
+import sys
+from subspan.cli import main
+try:
+    main()
+finally:
+    print(sum(name.split(".")[0] == "subspan" for name in sys.modules))
+"""
+    words = [sys.executable, "-c", program, "predict", tmp_path / "c.subspan", tmp_path / "red.png", "--trust"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    *answer, count = done.stdout.splitlines()
+    assert "red" in answer[-1]
+    assert 20 < int(count) <= 50
 
 
 def with_leftovers(folder: Path) -> Path:

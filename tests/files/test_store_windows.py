@@ -14,12 +14,12 @@ import types
 import numpy as np
 import pytest
 
-import subspan
+import subspan.files
 
 
 @pytest.fixture
 def windows_store(monkeypatch):
-    """``subspan.files.store`` and ``subspan.files`` as imported on Windows, and the calls that ``msvcrt`` got."""
+    """``subspan.files.store`` and what it stands on as imported on Windows, and the calls that ``msvcrt`` got."""
     calls = []
 
     def locking(descriptor: int, mode: int, count: int) -> None:
@@ -38,9 +38,9 @@ def windows_store(monkeypatch):
     made = types.ModuleType("msvcrt")
     made.LK_NBLCK, made.locking = 2, locking
     monkeypatch.setitem(sys.modules, "msvcrt", made)
-    for name in ("files", "store"):  # imported anew here, and as they were for all other tests
-        monkeypatch.delitem(sys.modules, f"subspan.{name}", raising=False)
-        monkeypatch.setattr(subspan, name, None, raising=False)
+    for name in ("atomic", "store"):  # imported anew here, and as they were for all other tests
+        monkeypatch.delitem(sys.modules, f"subspan.files.{name}", raising=False)
+        monkeypatch.setattr(subspan.files, name, None, raising=False)
     with monkeypatch.context() as patch:
         patch.setattr(sys, "platform", "win32")
         patch.setattr(os, "open", open_files_only)

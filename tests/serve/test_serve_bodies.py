@@ -88,7 +88,7 @@ def test_a_session_written_between_check_and_undo_is_not_undone(
         readings += 1
         pointer = read(path)
         if readings == reading:
-            other.teach_features("grey", features)
+            other.add_features("grey", features)
         return pointer
 
     monkeypatch.setattr("subspan.files.store.read", read_and_write)

@@ -24,7 +24,7 @@ from subspan.serve.log import Thinned
 from waiting import wait_until
 
 HANDLES = 128
-OPTIONS = ("--port", "0", "--rate", "1e6", "--burst", "1000000")
+OPTIONS = ("--trust", "--port", "0", "--rate", "1e6", "--burst", "1000000")
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 

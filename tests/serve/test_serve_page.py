@@ -257,7 +257,7 @@ def test_images_are_dropped_and_pasted_where_they_belong(visit):
 
 def test_names_cannot_smuggle_markup_into_the_page(visit, colours, dahlias):
     name = "<img src=x onerror=alert(1)> & \"<script>\" 'wolf'"
-    colours.teach(name, made.photographs("pink", 3))
+    colours.add(name, made.photographs("pink", 3))
     page = visit()
     assert text(page, "#sessions strong >> nth=0") == f"Added {name}"
     assert page.locator("#sessions img").count() == 0

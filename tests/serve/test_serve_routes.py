@@ -177,7 +177,7 @@ def test_teachers_take_turns_and_a_crowd_is_told_that_the_service_is_busy(serve,
 
 def test_what_another_process_teaches_is_taken_up(serve, colours: Catalogue, backbone):
     client = serve(refresh_seconds=0.05)
-    Catalogue.open(colours.path, backbone).teach("pink", made.photographs("pink", 5))
+    Catalogue.open(colours.path, backbone).add("pink", made.photographs("pink", 5))
     wait_until(lambda: "pink" in names(client))
     (colours.path / "store.json").rename(colours.path / "gone")
     wait_until(lambda: client.get("/healthz").json()["store_error"])
@@ -206,7 +206,7 @@ def test_after_any_fault_the_store_is_looked_at_again(serve, colours: Catalogue,
     assert (health["status"], health["version"]) == ("stale", colours.version)
     assert "first fault" in health["store_error"]
     assert client.post("/predict", files=pictures("red", 1)).status_code == 200
-    Catalogue.open(colours.path, backbone).teach("pink", made.photographs("pink", 5))
+    Catalogue.open(colours.path, backbone).add("pink", made.photographs("pink", 5))
     go_on.set()
     wait_until(lambda: "pink" in names(client))
     health = client.get("/healthz").json()
@@ -227,7 +227,7 @@ def test_a_version_with_foreign_metadata_is_not_taken_up_and_what_follows_is(ser
     undone = client.post("/undo", json={"version": foreign.id}, headers=WRITE)
     assert (undone.status_code, undone.json()["kind"]) == (200, "damaged")
     wait_until(lambda: client.get("/healthz").json()["status"] == "ok")
-    Catalogue.open(colours.path, backbone).teach("pink", made.photographs("pink", 5))
+    Catalogue.open(colours.path, backbone).add("pink", made.photographs("pink", 5))
     wait_until(lambda: "pink" in names(client))
 
 

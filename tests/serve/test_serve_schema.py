@@ -69,7 +69,7 @@ def test_requests_that_break_the_schema_are_refused_as_it_promises(operations, l
 def test_requests_that_fit_the_schema_are_answered_or_refused_as_it_promises(operations, colours, label: str):
     photograph = made.encoded(made.photographs("pink", 1)[0])
     for name in ("a", "b", "c"):
-        colours.teach(name, [photograph])
+        colours.add(name, [photograph])
 
     def with_photographs(body):
         return (

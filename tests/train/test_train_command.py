@@ -33,11 +33,11 @@ class Oven:
     mode: Literal["slow", "fast"] = field(default="slow", metadata={"help": "how"})
 
 
-def oven_app(seen: list[Values]) -> typer.Typer:
+def oven_app(seen: list[Values], shown: tuple[str, ...] | None = None) -> typer.Typer:
     app = typer.Typer()
 
     @app.command()
-    @with_flags(oven=Oven)
+    @with_flags(oven=Oven, shown=shown)
     def bake(name: str, *, oven: Values) -> None:
         """Bake."""
         seen.append({"name": name, **oven})
@@ -75,6 +75,45 @@ def test_wrong_options_are_refused(words: list[str], message: str) -> None:
     assert message in result.output
 
 
+@pytest.mark.parametrize(
+    ("flags", "settings", "values"),
+    [
+        (["--fan"], ["fan=true"], {"fan": True}),
+        (["--no-fan"], ["fan=false"], {"fan": False}),
+        (["--heat", "2"], ["heat=2"], {"heat": 2.0}),
+        (["--times", "3,4"], ["times=3,4"], {"times": (3, 4)}),
+        (["--times", ""], ["times="], {"times": ()}),
+        (["--mode", "fast", "--fan"], ["mode=fast", "fan=true"], {"fan": True, "mode": "fast"}),
+    ],
+)
+def test_what_has_no_option_of_its_own_is_set_by_name(flags: list[str], settings: list[str], values: Values) -> None:
+    seen: list[Values] = []
+    app = oven_app(seen, shown=("brand",))
+    assert RUNNER.invoke(app, ["bread", *(word for one in settings for word in ("--set", one))]).exit_code == 0
+    with pytest.warns(UserWarning, match=f"version 0.4; write --set .*{settings[-1]}"):
+        RUNNER.invoke(app, ["bread", *flags])
+    assert seen == [{"name": "bread", **values}] * 2
+    assert flags[0] not in RUNNER.invoke(app, ["--help"]).output
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("heat", "--set reads NAME=VALUE, got 'heat'"),
+        ("heath=2", "--set knows no 'heath'; it knows heat, fan, times, mode"),
+        ("brand=b", "--set knows no 'brand'"),
+        ("heat=hot", "heat takes a number, got 'hot'"),
+        ("fan=on", "fan takes true or false, got 'on'"),
+        ("mode=raw", "mode must be one of slow, fast, got 'raw'"),
+    ],
+)
+def test_settings_that_are_none_are_refused(setting: str, message: str) -> None:
+    environment = {"COLUMNS": "200", "NO_COLOR": "1"}
+    result = RUNNER.invoke(oven_app([], shown=()), ["bread", "--set", setting], env=environment)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
 @pytest.fixture
 def photographs(tmp_path: Path) -> Path:
     generator = np.random.default_rng(0)
@@ -90,15 +129,15 @@ def photographs(tmp_path: Path) -> Path:
 
 def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -> None:
     common = ["--data", str(photographs), "--device", "cpu"]  # extract and pack take the size of the run's images
-    small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "20", "--padding", "2"]
-    small += ["--epochs", "2", "--cuts", "1", "--batch-size", "8"]
-    quiet = ["--no-progress", "--no-tensorboard", "--checkpoint-every", "0"]
+    small = ["--backbone", "resnet12-tian", "--set", "width=0.04", "--set", "crop_size=20", "--set", "padding=2"]
+    small += ["--epochs", "2", "--set", "cuts=1", "--batch-size", "8"]
+    quiet = ["--set", "progress=false", "--set", "tensorboard=false", "--set", "checkpoint_every=0"]
     folder, out = tmp_path / "run", tmp_path / "features.safetensors"
     words = [
         "train",
         *common,
-        "--image-size",
-        "24",
+        "--set",
+        "image_size=24",
         "--split",
         "folder",
         "--out",

@@ -1,6 +1,5 @@
 """Weights on disk: safetensors, and an importer of the authors' checkpoint files."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from subspan.backbones.heads import LinearHead
 from subspan.backbones.network import Network
@@ -53,17 +52,6 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise ValueError(f"{path} must hold a state dict, or a dictionary with one under {', '.join(NESTED)}")
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
-
-
-def module_digest(module: nn.Module) -> str:
-    """sha256 over names and values of a module's state, counters left out: they have no effect in evaluation mode."""
-    sha = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
-        if name.endswith("num_batches_tracked") or ".clock." in f".{name}":
-            continue
-        sha.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        sha.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return sha.hexdigest()
 
 
 def import_tian(path: Path, backbone: str = "resnet18-tian") -> Network:

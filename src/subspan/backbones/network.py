@@ -1,6 +1,5 @@
 """A backbone and its head as one module, and the feature dimension of any backbone."""
 
-import torch
 from torch import Tensor, nn
 
 from subspan.backbones.drop import Clock
@@ -34,18 +33,3 @@ class Network(nn.Module):
 
     def _clocks(self) -> list[Clock]:
         return [part for part in self.modules() if isinstance(part, Clock)]
-
-
-def feature_dim(backbone: nn.Module, image_size: int = 84) -> int:
-    """d of any module from images to (n, d): its ``feature_dim`` where it has one, else found with one black image."""
-    known = getattr(backbone, "feature_dim", None)
-    if isinstance(known, int):
-        return known
-    training = backbone.training
-    first = next(backbone.parameters(), torch.zeros(()))
-    with torch.no_grad():
-        output = backbone.eval()(torch.zeros(1, 3, image_size, image_size, device=first.device, dtype=first.dtype))
-    backbone.train(training)
-    if output.ndim != 2:
-        raise ValueError(f"a backbone maps images (n, 3, h, w) to features (n, d), got shape {tuple(output.shape)}")
-    return int(output.shape[1])

@@ -1,20 +1,22 @@
-"""The catalogue: photographs in, answers out, one session at a time, all of it in a ``.subspan`` store."""
+"""The catalogue: photographs in, answers out, one session at a time, all of it in a ``.subspan`` store.
+
+What answers need is imported here; what only sessions or reports need, where they are made: most processes only answer.
+"""
 
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from subspan.arrays import FloatArray
-from subspan.catalogue.creation import GivenHead, from_photographs, from_weights, new_place
 from subspan.catalogue.errors import CatalogueError
-from subspan.catalogue.evaluation import evaluate_batch
-from subspan.catalogue.export import ExportReport, export_onnx
 from subspan.catalogue.looking import Batch, Progress, features_of, look
 from subspan.catalogue.names import check_name, clean_descriptions
 from subspan.catalogue.options import CatalogueOptions
@@ -31,14 +33,16 @@ from subspan.catalogue.records import (
 )
 from subspan.catalogue.rejection import familiarity
 from subspan.catalogue.snapshot import Judgement, Snapshot
-from subspan.catalogue.teaching import removed, renamed, report_of, taught
-from subspan.catalogue.weight_map import map_of
 from subspan.files import store
 from subspan.images.errors import DataError
 from subspan.pretrained.backbone import Backbone, Image
 from subspan.pretrained.registry import load_backbone
 
+if TYPE_CHECKING:
+    from subspan.catalogue.export import ExportReport
+
 REJECT_SHARE = 0.05  # of known photographs, what `reject=True` may reject
+OLD_NAMES = {"teach": "add", "teach_all": "add_all", "teach_features": "add_features"}
 PATIENCE = 60.0  # seconds that a session tries to get its turn when others keep writing
 
 
@@ -47,7 +51,7 @@ class Catalogue:
 
     All images may be encoded bytes, paths (`pathlib.Path`), Pillow images or uint8 arrays (height, width, 3). One
     object may be used from several threads: reading (`predict`, `classes`, `sessions`, `weight_map`, `evaluate`) never
-    waits and goes on with the old version while `teach`, `rename`, `remove` or `undo` is at work in another thread.
+    waits and goes on with the old version while `add`, `rename`, `remove` or `undo` is at work in another thread.
     Several processes may write to one store; each session is written whole or not at all, on top of whatever the
     others wrote. `refresh` takes up what other processes have written. Nothing prints; long work reports through
     ``progress``.
@@ -57,7 +61,7 @@ class Catalogue:
     - ``Catalogue.open(path, trust=False)``
     - ``Catalogue.create(path, photographs)``; ``Catalogue.create_from_weights(...)``
     - ``predict(images, top=5, reject=False) -> list[Prediction]``
-    - ``teach(name, images, description=None) -> TeachReport``; ``teach_all({name: images}) -> list[TeachReport]``
+    - ``add(name, images, description=None) -> TeachReport``; ``add_all({name: images}) -> list[TeachReport]``
     - ``rename(old, new)``, ``remove(name)``, ``undo(expected=None)``, ``prune()``: each gives what is now the last
       `SessionEntry` or the ids removed
     - ``classes() -> list[ClassEntry]``; ``sessions() -> list[SessionEntry]``; ``weight_map() -> WeightMap``
@@ -114,6 +118,8 @@ class Catalogue:
         backbone : a network already loaded; by default ``options.backbone`` is.
         skip_bad : leave photographs that cannot be read out, and say so in the report, instead of raising.
         """
+        from subspan.catalogue.creation import from_photographs, new_place
+
         began = time.perf_counter()
         place = new_place(path)
         snapshot, network, skipped = from_photographs(
@@ -146,6 +152,8 @@ class Catalogue:
         check : photographs of these classes that the head was not trained on; without them, sessions cannot say what
             they cost the base classes, and nothing can be rejected.
         """
+        from subspan.catalogue.creation import GivenHead, from_weights, new_place
+
         began = time.perf_counter()
         place = new_place(path)
         head = GivenHead(np.asarray(weights), list(names), bias, means)
@@ -298,6 +306,8 @@ class Catalogue:
 
         Nearness is the cosine between whole rows, not distance on the map.
         """
+        from subspan.catalogue.weight_map import map_of
+
         return map_of(self._snapshot)
 
     def evaluate(
@@ -312,19 +322,23 @@ class Catalogue:
         Classes that the catalogue does not know count as unknown: they do not enter the accuracy, and the trade-off
         curve says how many of them each threshold notices.
         """
+        from subspan.catalogue.evaluation import evaluate_batch
+
         snapshot = self._snapshot
         batch = look(self.backbone, photographs, skip_bad, progress)
         if len(batch.names) == 0:
             raise CatalogueError("there is no photograph to evaluate")
         return evaluate_batch(snapshot, batch)
 
-    def export(self, file: str | Path, images: Sequence[Image]) -> ExportReport:
+    def export(self, file: str | Path, images: Sequence[Image]) -> "ExportReport":
         """Write backbone and head as one ONNX file, checked on these photographs before it gets its name."""
+        from subspan.catalogue.export import export_onnx
+
         return export_onnx(Path(file), self._snapshot, self.backbone, images, REJECT_SHARE)
 
     # Writing
 
-    def teach(
+    def add(
         self,
         name: str,
         images: Sequence[Image],
@@ -335,9 +349,9 @@ class Catalogue:
     ) -> TeachReport:
         """Learn a new class from a few photographs, or more about a class that is known."""
         descriptions = {} if description is None else {name: description}
-        return self.teach_all({name: images}, descriptions, warn_drop=warn_drop, progress=progress)[0]
+        return self.add_all({name: images}, descriptions, warn_drop=warn_drop, progress=progress)[0]
 
-    def teach_all(
+    def add_all(
         self,
         photographs: Mapping[str, Sequence[Image]],
         descriptions: Mapping[str, str] | None = None,
@@ -361,30 +375,46 @@ class Catalogue:
         batch = look(self.backbone, photographs, skip_bad, progress)
         tell = progress or (lambda *_: None)
         tell("learning", 0, 1)
-        reports = self._teach(batch, list(photographs), clean_descriptions(descriptions), warn_drop)
+        reports = self._add(batch, list(photographs), clean_descriptions(descriptions), warn_drop)
         tell("learning", 1, 1)
         return reports
 
-    def teach_features(self, name: str, features: FloatArray) -> TeachReport:
-        """`teach` with features (n, d) that the backbone has computed already."""
+    def add_features(self, name: str, features: FloatArray) -> TeachReport:
+        """`add` with features (n, d) that the backbone has computed already."""
         check_name(name)
         batch = Batch(np.asarray(features, np.float32), (name,) * len(features), ())
-        return self._teach(batch, [name], {}, None)[0]
+        return self._add(batch, [name], {}, None)[0]
 
-    def _teach(
+    def _add(
         self, batch: Batch, names: Sequence[str], descriptions: Mapping[str, str], warn_drop: float | None
     ) -> list[TeachReport]:
+        from subspan.catalogue.teaching import report_of, taught
+
         began = time.perf_counter()
         made = self._write(lambda start: taught(start, batch, names, descriptions, warn_drop))
         return [report_of(snapshot, batch, began) for snapshot in made]
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Methods under the names that they had in version 0.1."""
+            if name not in OLD_NAMES:
+                raise AttributeError(f"'Catalogue' has no attribute '{name}'")
+            text = f"Catalogue.{name} is Catalogue.{OLD_NAMES[name]} now; the old name goes in version 0.4"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            return getattr(self, OLD_NAMES[name])
+
     def rename(self, old: str, new: str) -> SessionEntry:
         """Give a class another name; its row and its examples stay."""
+        from subspan.catalogue.teaching import renamed
+
         check_name(new)
         return self._write(lambda start: [renamed(start, old, new)])[-1].entries()[-1]
 
     def remove(self, name: str) -> SessionEntry:
         """Forget a class and its kept examples; earlier versions still hold them until they are pruned."""
+        from subspan.catalogue.teaching import removed
+
         return self._write(lambda start: [removed(start, name)])[-1].entries()[-1]
 
     def undo(self, expected: str | None = None) -> SessionEntry:

@@ -11,21 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from subspan.catalogue.checkset import CheckSet, hold_out
 from subspan.catalogue.errors import CatalogueError
-from subspan.catalogue.language import DESCRIPTION, class_vectors
+from subspan.catalogue.language import class_vectors
 from subspan.catalogue.looking import Progress, look
 from subspan.catalogue.names import check_name
-from subspan.catalogue.options import CatalogueOptions
+from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.snapshot import Judgement, Snapshot
 from subspan.classifier import IncrementalClassifier
 from subspan.files import store
+from subspan.learners.automatic import AUTO, automatic_method
 from subspan.learners.registry import create_method
 from subspan.pretrained.backbone import Backbone, Image
 from subspan.pretrained.registry import load_backbone
-
-# Method "auto", chosen on miniImageNet's base classes by benchmarks/practitioner.py --choose: where photographs of the
-# base classes say how features scatter, whitened class means are best; without any, the subspace holds base rows best.
-WITH_PHOTOGRAPHS = "calibrated:shrinkage=3,offset=0.02"
-WITH_MEANS, WEIGHTS_ONLY = "prototype", "subspace"
 
 
 @dataclass(frozen=True)
@@ -54,8 +50,9 @@ def from_photographs(
         raise CatalogueError(f"a catalogue begins with at least two classes; got {', '.join(photographs) or 'none'}")
     for name in photographs:
         check_name(name)
-    method = _method_for(options, WITH_PHOTOGRAPHS)
+    _check_language(options)
     network = backbone or load_backbone(options.backbone)
+    method = options.method if options.method != AUTO else automatic_method({"means", "covariance"}, network.dim)
     batch = look(network, photographs, skip_bad, progress)
     held_out = hold_out(batch.names, options.keep, options.seed)
     names = np.asarray(batch.names)
@@ -82,8 +79,10 @@ def from_weights(
     """Take a head over; photographs in ``check``, which it was not trained on, become the check set."""
     for name in head.names:
         check_name(name)
-    method = _method_for(options, WEIGHTS_ONLY if head.means is None else WITH_MEANS)
+    _check_language(options)
     network = backbone or load_backbone(options.backbone)
+    known = () if head.means is None else ("means",)
+    method = options.method if options.method != AUTO else automatic_method(known, network.dim)
     if head.weights.ndim != 2 or head.weights.shape[1] != network.dim:
         raise CatalogueError(
             f"weights must be (classes, {network.dim}) for backbone '{network.name}'; got {head.weights.shape}"
@@ -117,17 +116,13 @@ def new_place(path: str | Path) -> Path:
     return place
 
 
-def _method_for(options: CatalogueOptions, automatic: str) -> str:
-    """The method a catalogue is made with: what the options say, or what suits the way it is made."""
-    if options.method != "auto":
-        needs = create_method(options.method).needs
-        if "embeddings" in needs and not options.embeddings:
-            raise CatalogueError(
-                f"method '{options.method}' uses language; name its source, embeddings='{DESCRIPTION}' or a file of "
-                "word vectors"
-            )
-        return options.method
-    return automatic
+def _check_language(options: CatalogueOptions) -> None:
+    """Refuse a method that uses language without a source of it."""
+    if options.method != AUTO and "embeddings" in create_method(options.method).needs and not options.embeddings:
+        raise CatalogueError(
+            f"method '{options.method}' uses language; name its source, embeddings='{DESCRIPTION}' or a file of "
+            "word vectors"
+        )
 
 
 def _memory_for(options: CatalogueOptions, method: str) -> int:

@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from subspan.catalogue.options import DESCRIPTION
 from subspan.language.descriptions import description_embeddings
 from subspan.language.embeddings import class_embeddings
-
-DESCRIPTION = "description"
 
 
 def class_vectors(

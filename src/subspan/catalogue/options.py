@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from subspan.pretrained.registry import DEFAULT_BACKBONE
 from subspan.values import check_options, option
 
+DESCRIPTION = "description"  # the source of embeddings that encodes sentences about classes
+
 
 @dataclass(frozen=True)
 class CatalogueOptions:

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from subspan.arrays import FloatArray
 from subspan.catalogue.checkset import CheckSet
 from subspan.catalogue.errors import CatalogueError
-from subspan.catalogue.language import DESCRIPTION
-from subspan.catalogue.options import CatalogueOptions
+from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.records import CheckChange, SessionEntry, Taken
 from subspan.catalogue.rejection import apply_temperature, familiarity, fit_temperature, threshold_for
 from subspan.classifier import IncrementalClassifier
 from subspan.files import store
-from subspan.language.descriptions import packaged_model
 from subspan.learners.registry import create_method
 from subspan.pretrained.registry import is_packaged
 from subspan.state import extras_of
@@ -83,8 +81,11 @@ class Snapshot:
         name, source, named = str(self.backbone["name"]), self.options.embeddings, []
         if network and not is_packaged(name):
             named.append(f"network {name!r}")
-        if source and (language or named) and not (source == DESCRIPTION and packaged_model()):
-            named.append(f"embeddings {source!r}")
+        if source and (language or named):
+            from subspan.language.descriptions import packaged_model  # here: few catalogues need words
+
+            if not (source == DESCRIPTION and packaged_model()):
+                named.append(f"embeddings {source!r}")
         if self._trained_part:
             named.append(f"trained part {self._trained_part!r}")
         if named:

@@ -13,7 +13,8 @@ import typer
 from subspan import __version__
 from subspan.cli.lazy import lazy_group
 
-PHOTOGRAPHS = "Photographs"  # the part of the list for commands on catalogues
+PHOTOGRAPHS, RESEARCH, TRAINING = PARTS = ("Photographs", "Research", "Training")  # of the list of commands
+OTHER_NAMES = {"log": "sessions", "systems": "methods"}  # what commands answer to, too
 MARKUP = "markdown"  # of help texts
 INTERRUPTED = 130  # the status with which typer ends a command at Ctrl-C, without a word
 
@@ -25,7 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=MARKUP,
     help="Teach a trained classifier new classes from a few examples, without retraining and without forgetting.",
-    epilog="Example: `subspan bench --report report` runs every method on the bundled features and writes a page.",
+    epilog="Example: `subspan bench --report report` runs every method on the bundled features and writes a page. "
+    "`subspan COMMAND --help` has an example of each.",
 )
 experiments = typer.Typer(
     name="reproduce",
@@ -33,8 +35,9 @@ experiments = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=MARKUP,
     help="Rebuild the tables and pictures of the paper from feature files.",
+    epilog="Example: `subspan reproduce multi-session --help` says what its tables are made from.",
 )
-app.add_typer(experiments)
+app.add_typer(experiments, rich_help_panel=RESEARCH)
 
 
 def _show_version(wanted: bool) -> None:

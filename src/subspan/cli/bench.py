@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from subspan.cli import app
+from subspan.cli import RESEARCH, app
 from subspan.cli.facts import run_facts
 from subspan.cli.flags import Values, with_flags
 from subspan.engine.contract import Learner
@@ -22,16 +21,16 @@ from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.multi_session_runs import Job, run_shown
 from subspan.experiments.named_features import find_all_embeddings, load_all
 from subspan.experiments.report.json_format import to_json
+from subspan.experiments.report.predictions import write_predictions
 from subspan.experiments.report.render import to_console
 from subspan.experiments.report.tables import results_table
-from subspan.experiments.results import MethodResult
 from subspan.features.feature_set import FeatureSet
 from subspan.files.atomic import replacing
 from subspan.learners.parts.regularizer import Regularizer
 from subspan.learners.registry import create_method, list_methods, spec_of, split_spec
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 @with_flags(protocol=MultiSession, placement=Placement)
 def bench(
     files: Annotated[
@@ -128,35 +127,6 @@ def bench(
         facts = run_facts(setup, place.device, seconds)
         page = write_report(report, results, title="Subspan: multi-session benchmark", facts=facts)
         typer.echo(f"Report: {page}")
-
-
-def write_predictions(path: Path, results: Sequence[MethodResult]) -> None:
-    """One line per test item, draw and session: what it is and what it was taken for."""
-    import pandas as pd  # slow to import, and only for this
-
-    frames = []
-    for result in results:
-        assert result.predictions is not None
-        assert result.query_labels is not None
-        for session, predicted in enumerate(result.predictions):
-            items = np.flatnonzero(result.query_labels < result.class_counts[session])
-            draws = len(predicted)
-            frames.append(
-                pd.DataFrame(
-                    {
-                        "method": result.method,
-                        "memory": result.memory,
-                        "split": np.repeat(result.splits, len(items)),
-                        "draw": np.repeat(np.arange(draws), len(items)),
-                        "session": session,
-                        "item": np.tile(items, draws),
-                        "true": np.tile(result.query_labels[items], draws),
-                        "predicted": predicted.reshape(-1),
-                    }
-                )
-            )
-    with replacing(path) as file:  # whose name does not end like the path's
-        pd.concat(frames).to_csv(file, index=False, compression="gzip" if path.suffix == ".gz" else None)
 
 
 def _methods(

@@ -1,4 +1,4 @@
-"""The commands for photographs: init, add, rename, remove, predict, evaluate, log, undo, classes, prune, export."""
+"""The commands for photographs: init, add, predict, evaluate, classes, sessions, undo, rename, remove and others."""
 
 import contextlib
 import dataclasses
@@ -14,16 +14,13 @@ from safetensors.numpy import load_file
 
 from subspan.catalogue.catalogue import Catalogue, undo_last
 from subspan.catalogue.errors import CatalogueError
-from subspan.catalogue.language import DESCRIPTION
-from subspan.catalogue.options import CatalogueOptions
-from subspan.catalogue.photographs import open_class_photographs
+from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.cli import PHOTOGRAPHS, app
 from subspan.cli import catalogue_tables as tables
 from subspan.cli.flags import Values, with_flags
 from subspan.files.atomic import replacing
-from subspan.images.classfiles import is_image, warn_of_unread
+from subspan.images.classfiles import ImageFile, is_image, warn_of_unread
 from subspan.images.errors import DataError
-from subspan.images.formats import folders
 from subspan.pretrained.backbone import Image
 from subspan.pretrained.registry import list_sources
 from subspan.progress import shown_stages
@@ -83,7 +80,7 @@ def init(
         if photographs is not None:
             if names is not None or check is not None:
                 raise CatalogueError("--names and --check belong to --weights; a FOLDER names its own classes")
-            with open_class_photographs(photographs) as by_class:
+            with _by_class(photographs) as by_class:
                 _, report = Catalogue.create(
                     catalogue, by_class, settings, descriptions=said, skip_bad=skip_bad, progress=progress
                 )
@@ -92,7 +89,7 @@ def init(
             if names is None:
                 raise CatalogueError("--weights needs --names, a file with one class name a line")
             given = _read_head(weights)
-            with open_class_photographs(check) if check is not None else contextlib.nullcontext({}) as by_class:
+            with _by_class(check) if check is not None else contextlib.nullcontext({}) as by_class:
                 _, report = Catalogue.create_from_weights(
                     catalogue,
                     given["weight"],
@@ -126,7 +123,7 @@ def add(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Teach new classes from a few photographs, or show more of classes that are known.
+    """Add new classes from a few photographs, or more photographs of classes that are known.
 
     Old classes are judged before and after on their kept examples; what the new ones take is named.
 
@@ -149,7 +146,7 @@ def add(
                 said[name] = describe
         else:
             for folder in images:
-                for one, files in stack.enter_context(open_class_photographs(folder)).items():
+                for one, files in stack.enter_context(_by_class(folder)).items():
                     place = (folder / files[0].file).parent
                     if one in by_class:
                         raise DataError(
@@ -157,8 +154,8 @@ def add(
                             "other if they are"
                         )
                     by_class[one], folder_of[one] = list(files), place
-        reports = opened.teach_all(by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, progress=progress)
-    _show(reports, as_json, lambda: tables.teach_text(reports))
+        reports = opened.add_all(by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, progress=progress)
+    _show(reports, as_json, lambda: tables.add_text(reports))
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -226,7 +223,7 @@ def evaluate(
     """
     opened = Catalogue.open(catalogue, backbone, trust=trust)
     with replacing(confusion) if confusion is not None else contextlib.nullcontext() as file:
-        with shown_stages() as progress, open_class_photographs(photographs) as by_class:
+        with shown_stages() as progress, _by_class(photographs) as by_class:
             result = opened.evaluate(by_class, skip_bad=skip_bad, progress=progress)
         if file is not None:
             tables.confusion_table(result).to_csv(file)
@@ -247,13 +244,15 @@ def classes(catalogue: CataloguePath, as_json: Json = False) -> None:
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
-def log(catalogue: CataloguePath, as_json: Json = False) -> None:
+def sessions(catalogue: CataloguePath, as_json: Json = False) -> None:
     """List the sessions: when, which classes, how many examples, old classes before and after.
 
-    Example: subspan log birds.subspan
+    `subspan log` is the same command.
+
+    Example: subspan sessions birds.subspan
     """
     entries = Catalogue.open(catalogue).sessions()
-    _show(entries, as_json, lambda: tables.log_table(entries))
+    _show(entries, as_json, lambda: tables.sessions_table(entries))
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -338,9 +337,9 @@ def export(
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
 def backbones() -> None:
-    """List the forms that names of backbones take.
+    """List the forms that names of backbones take, as in `subspan init --backbone timm:resnet50.a1_in1k`.
 
-    Example: subspan init birds.subspan photos/ --backbone timm:resnet50.a1_in1k
+    Example: subspan backbones
     """
     tables.show("\n".join(list_sources()))
 
@@ -348,11 +347,20 @@ def backbones() -> None:
 CHECKED = 64  # photographs at most that an export is checked with
 
 
+def _by_class(path: Path) -> contextlib.AbstractContextManager[dict[str, list[ImageFile]]]:
+    """The photographs of a folder of class folders, or of a zip of them."""
+    from subspan.catalogue.photographs import open_class_photographs  # here: one photograph's answer needs no formats
+
+    return open_class_photographs(path)
+
+
 def _image_files(paths: Sequence[Path]) -> list[Path]:
     """The images named, and all images below the folders named."""
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
+            from subspan.images.formats import folders  # here: one photograph's answer needs no formats
+
             found = folders.find_images(path)
             if not found.images:
                 other = f" but {holds}" if (holds := found.holds()) else ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.datasets import load_sample_images
 
-from subspan.catalogue.export import ExportReport
 from subspan.catalogue.records import (
     CheckChange,
     ClassEntry,
@@ -20,6 +20,9 @@ from subspan.catalogue.records import (
     SessionEntry,
     TeachReport,
 )
+
+if TYPE_CHECKING:
+    from subspan.catalogue.export import ExportReport
 
 
 def show(*parts: RenderableType) -> None:
@@ -39,7 +42,7 @@ def init_text(path: Path, report: InitReport) -> str:
     return "\n".join(lines + _skipped(report.skipped))
 
 
-def teach_text(reports: Sequence[TeachReport]) -> str:
+def add_text(reports: Sequence[TeachReport]) -> str:
     lines: list[str] = []
     for report in reports:
         verb = "Learned" if report.kind == "add_classes" else "Learned more of"
@@ -123,7 +126,7 @@ def classes_table(entries: Sequence[ClassEntry]) -> Table:
     return table
 
 
-def log_table(entries: Sequence[SessionEntry]) -> Table:
+def sessions_table(entries: Sequence[SessionEntry]) -> Table:
     table = _table("session", "when (UTC)", "what", "examples", "before", "after", "version", wrap=("what",))
     for one in entries:
         before, after = _before_after(one.check)
@@ -155,7 +158,7 @@ def what(entry: SessionEntry) -> str:
     return f"{verbs[entry.kind]} {names}".strip()
 
 
-def export_text(report: ExportReport) -> str:
+def export_text(report: "ExportReport") -> str:
     shape = " x ".join(map(str, report.input))
     return (
         f"{report.file}: {report.bytes / 1e6:.1f} MB, {_count(report.classes, 'class')}, input {shape}.\n"

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from subspan.cli import app
+from subspan.cli import RESEARCH, app
 from subspan.experiments.named_features import find_embeddings, named
 from subspan.features.feature_set import FeatureSet, Precision
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def convert(
     source: Annotated[Path, typer.Argument(help="Feature file to read (.npz or .safetensors).")],
     target: Annotated[Path, typer.Argument(help="Feature file to write (.npz or .safetensors).")],

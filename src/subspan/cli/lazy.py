@@ -25,7 +25,12 @@ def lazy_group(owner: str) -> type[TyperGroup]:
     class LazyGroup(TyperGroup):
         def __init__(self, *, commands: dict[str, Any], **settings: Any) -> None:
             unloaded = {name: _Unloaded(owner, module, name=name, **shown) for module, name, shown in _read(owner)}
-            super().__init__(commands={**unloaded, **commands}, **settings)
+            listed = {**unloaded, **commands}
+            super().__init__(commands=dict(sorted(listed.items(), key=lambda item: _panel(item[1]))), **settings)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            """The command of this name, or of one that it had."""
+            return super().get_command(ctx, _named("OTHER_NAMES").get(cmd_name, cmd_name))
 
     return LazyGroup
 
@@ -42,6 +47,12 @@ class _Unloaded(TyperCommand):
         importlib.import_module(self._module)
         loaded = get_group(_named(self._owner)).commands[str(self.name)]
         return loaded.make_context(*given, **named)
+
+
+def _panel(command: Any) -> int:
+    """Where a command's part of the list stands."""
+    parts = _named("PARTS")
+    return parts.index(command.rich_help_panel) if command.rich_help_panel in parts else len(parts)
 
 
 def _read(owner: str) -> Iterator[tuple[str, str, dict[str, Any]]]:

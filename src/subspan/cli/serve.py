@@ -17,7 +17,7 @@ from subspan.serve.settings import ServeSettings
 @app.command(rich_help_panel=PHOTOGRAPHS)
 @with_flags(settings=ServeSettings)
 def serve(catalogue: CataloguePath, backbone: Network = None, trust: Trust = False, *, settings: Values) -> None:
-    """Serve a catalogue: classify, teach and undo over HTTP, and on a page for people.
+    """Serve a catalogue: classify, add and undo over HTTP, and on a page for people.
 
     Only this machine reaches it, unless --host says otherwise. Writing needs a token; with another --host, everything
     does. Without --token-file and SUBSPAN_TOKEN one is made and printed here, once.

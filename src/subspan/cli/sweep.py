@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from subspan.cli import app
+from subspan.cli import RESEARCH, app
 from subspan.cli.facts import command_line, version
 from subspan.cli.flags import Values, with_flags
 from subspan.experiments.config import PROTOCOLS, Config, Setting
@@ -26,7 +26,7 @@ from subspan.learners.registry import create_method
 from subspan.progress import Progress
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 @with_flags(placement=Placement)
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Feature file of development data.")],

@@ -1,39 +1,104 @@
-"""``subspan train --system NAME``: the part of a system that is trained on the base classes, into a file."""
+"""``subspan train --system NAME``: the trained part of a system, or, of one that moves the network, its result."""
 
 import dataclasses
-import datetime
-import json
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from subspan.cli.facts import version
-from subspan.cli.flags import Values
-from subspan.experiments.named_features import find_embeddings
+from subspan.cli.facts import command_line, version
+from subspan.cli.flags import Values, explained_fields
+from subspan.cli.runs import features_of, open_run
+from subspan.engine.contract import Learner
+from subspan.experiments.metrics import interval_half_width
+from subspan.experiments.named_features import find_embeddings, named
+from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.features.feature_set import FeatureSet
-from subspan.files.arrays import check_suffix
+from subspan.learners.parts.network_system import NetworkSystem
+from subspan.learners.parts.part_training import train_system
 from subspan.learners.parts.system import TrainedSystem
-from subspan.learners.parts.trained_part import TrainedPart, signature_of
 from subspan.learners.parts.training_features import TrainingFeatures
-from subspan.learners.parts.training_run import Training, TrainingRun
-from subspan.learners.registry import create_method, list_methods, method_class
-from subspan.progress import shown_stages
+from subspan.learners.parts.training_run import Training
+from subspan.learners.registry import create_method, list_methods, method_class, spec_of
+from subspan.paper.network_systems import store_result
+from subspan.train.collect import Contents, collect_base
+from subspan.train.device import find_device
+from subspan.train.extract import Viewing
+
+_SETTINGS = {field.name for field in explained_fields(Training)}
+_WITH_FILE = _SETTINGS | {"system", "features", "out", "seed", "resume", "device"}
+_WITH_RUN = _WITH_FILE - {"features", "draws", "signal"} | {"run", "data", "lists"}
 
 
-def trained_system(spec: str) -> TrainedSystem:
-    """The system to train, from its name or ``name:option=value,...``."""
-    system = create_method(spec)
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """What a system learns from: a feature file, or a run and its images."""
+
+    features: Path | None
+    run: Path | None
+    data: Path | None
+    lists: Path | None
+    embeddings: str | None
+
+
+def train_a_system(
+    spec: str,
+    source: Source,
+    training: Values,
+    seed: int,
+    out: Path | None,
+    device: str,
+    *,
+    resume: bool,
+    given: Mapping[str, str],
+) -> None:
+    """Train the system of ``name:option=value,...`` and tell what came of it; ``given`` are all options that were."""
+    system, made = create_method(spec), {"version": version()}
+    chosen = find_device(device)
+    if isinstance(system, NetworkSystem):
+        if source.run is None or source.data is None or out is None:
+            raise ValueError(f"system '{system.name}' moves the network: it needs --run, --data and --out FILE.json")
+        _refuse_unused(given, _WITH_RUN, system.name)
+        found = open_run(source.run, source.data, source.lists)
+        trained = found.network, found.settings
+        made["command"] = command_line(folders=False)
+        stored = store_result(
+            system, training, seed, trained, found.images, found.split, out, chosen, resume=resume, made=made
+        )
+        took = f"{stored.about['seconds']} s on {stored.about['device']}"
+        said = f"{out}: {spec_of(system)} on {stored.split}, {_told(stored.result)}; {took}"
+    else:
+        system = _trained_system(system)
+        if out is None:
+            raise ValueError("the part of a system is written to a file; name it with --out FILE.npz or .safetensors")
+        if (source.features is None) == (source.run is None):
+            raise ValueError(
+                "a system is trained on a feature file (draws) or on --run and --data (real features); name one"
+            )
+        used = _WITH_FILE if source.run is None else _WITH_RUN
+        _refuse_unused(given, used | (system.needs & {"embeddings"}), system.name)
+        make = _training_features(system, source, chosen)
+        part = train_system(system, training, seed, make, out, chosen, resume=resume, made=made)
+        about = part.about
+        said = (
+            f"{out}: part of {part.system}, trained on {part.source} features of {about['classes']} classes, "
+            f"{about['steps']} steps in {about['seconds']:.1f} s; {out.stat().st_size / 1e6:.2f} MB. "
+            f"Run it as {part.system}:trained={out}"
+        )
+    Console().print(said, highlight=False, soft_wrap=True)
+
+
+def _trained_system(system: Learner) -> TrainedSystem:
     if not isinstance(system, TrainedSystem):
         trained = [name for name in list_methods("system") if issubclass(method_class(name), TrainedSystem)]
         raise ValueError(f"'{system.name}' has no part to train; the systems that have are {', '.join(trained)}")
     return dataclasses.replace(system, trained="")
 
 
-def embeddings_for(system: TrainedSystem, features: FeatureSet, wanted: str | None) -> NDArray | None:
+def _embeddings(system: TrainedSystem, features: FeatureSet, wanted: str | None) -> NDArray | None:
     """Embeddings (C0 + C1, e) of the classes, where the system needs them."""
     if "embeddings" not in system.needs:
         return None
@@ -45,50 +110,49 @@ def embeddings_for(system: TrainedSystem, features: FeatureSet, wanted: str | No
     return found
 
 
-def train_system(
-    system: TrainedSystem,
-    training: Values,
-    seed: int,
-    features: Callable[[Training], TrainingFeatures],
-    out: Path,
-    device: torch.device,
-    *,
-    resume: bool,
-) -> TrainedPart:
-    """Train and write a part; tell what came of it."""
-    check_suffix(out, "a trained part", ValueError)
-    settings = dataclasses.replace(system.training, **training, seed=seed)
-    found = features(settings)
-    signature = signature_of(found.base.rows)
-    identity = json.dumps(
-        [system.name, system.part_options(), found.source, signature.tolist(), float(found.features.sum())]
-    )
-    began = time.perf_counter()
-    with shown_stages() as tell:
-        run = TrainingRun(settings, device, out, resume, identity, tell=tell)
-        tensors = system.train_part(found.to(device), run)
-    seconds = time.perf_counter() - began
-    about = {
-        "training": dataclasses.asdict(settings),
-        "steps": settings.steps,
-        "seed": seed,
-        "seconds": round(seconds, 1),
-        "device": str(device) if device.type == "cpu" else torch.cuda.get_device_name(device),
-        "version": version(),
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-        "classes": found.class_count,
-        "turned": found.turned is not None,
-    }
-    part = TrainedPart(
-        system.name, system.part_options(), tensors, found.width, tuple(signature.tolist()), found.source, about
-    )
-    part.save(out)
-    run.clear()
-    Console().print(
-        f"{out}: part of {system.name}, trained on {found.source} features of {found.class_count} classes, "
-        f"{settings.steps} steps in {seconds:.1f} s; {out.stat().st_size / 1e6:.2f} MB. "
-        f"Run it as {system.name}:trained={out}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    return part
+def _training_features(
+    system: TrainedSystem, source: Source, device: torch.device
+) -> Callable[[Training], TrainingFeatures]:
+    """How to get training features, given the settings: real ones of a run, or draws."""
+    if source.features is not None:
+        features = named(FeatureSet.load(source.features))
+        vectors = _embeddings(system, features, source.embeddings)
+
+        def drawn(training: Training) -> TrainingFeatures:
+            if training.learn_from != "training":
+                raise ValueError("a feature file has the statistics of training images only; --learn-from needs --run")
+            return TrainingFeatures.drawn(features, training.draws, training.seed, vectors, signal=training.signal)
+
+        return drawn
+    assert source.run is not None
+    if source.data is None:
+        raise ValueError("the real features of a run need its images; name them with --data")
+    found = open_run(source.run, source.data, source.lists)
+    images, split, extractor = found.images, found.split, found.extractor(str(device), Viewing())
+    features = features_of(found, extractor, Contents())
+    vectors = _embeddings(system, features, source.embeddings)
+
+    def real(training: Training) -> TrainingFeatures:
+        chosen = split.base_train if training.learn_from == "training" else split.base_validation
+        if len(chosen) == 0:
+            raise ValueError(f"split {split.name} holds no {training.learn_from} images out to learn from")
+        plain, turned = collect_base(extractor, images, split, chosen, turned=system.uses_turned)
+        return TrainingFeatures.real(features, plain, turned, vectors)
+
+    return real
+
+
+def _refuse_unused(given: Mapping[str, str], used: Set[str], system: str) -> None:
+    """Refuse what was given and says nothing about the training of a system."""
+    unused = [written for name, written in given.items() if name not in used]
+    if unused:
+        source = "a feature file" if "features" in used else "a run"
+        raise ValueError(f"the training of system '{system}' on {source} takes no {', '.join(unused)}")
+
+
+def _told(result: MethodResult | EpisodeResult) -> str:
+    if isinstance(result, EpisodeResult):
+        half = float(interval_half_width(result.joint))
+        return f"{result.shots} shots, {result.joint.mean():.2f} +- {half:.2f} %, Delta {result.delta.mean():.2f}"
+    weighted = np.mean(result.weighted, axis=0)
+    return "weighted accuracy after each session " + " ".join(f"{value:.2f}" for value in weighted)

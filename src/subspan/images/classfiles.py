@@ -7,14 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from subspan.images.decode import decode_all
 from subspan.images.errors import DataError
 from subspan.images.imageset import ImageSet
-from subspan.images.names import describe_classes
-from subspan.images.options import ReadOptions
+
+if TYPE_CHECKING:
+    from subspan.images.options import ReadOptions
 
 IMAGE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"))
 LIST_SUFFIXES = frozenset((".csv", ".json", ".md", ".txt"))  # of class lists and their like, in these folders
@@ -141,6 +143,8 @@ def image_set_of(entries: Sequence[ClassFile], source: Path, options: ReadOption
     entries = sorted(entries, key=lambda entry: (entry.key, entry.file))
     keys = list(dict.fromkeys(entry.key for entry in entries))
     class_of = {key: i for i, key in enumerate(keys)}
+    from subspan.images.names import describe_classes  # here: single photographs have no class names
+
     names, wnids = describe_classes(keys, source)
     files = tuple(entry.file for entry in entries)
     return ImageSet(

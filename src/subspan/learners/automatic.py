@@ -10,7 +10,7 @@ from collections.abc import Collection
 from subspan.learners.registry import create_method
 
 AUTO = "auto"
-PREFERRED = ("calibrated:shrinkage=3,offset=0.05", "prototype", "subspace")  # best first; the last needs nothing
+PREFERRED = ("calibrated:shrinkage=3,offset=0.02", "prototype", "subspace")  # best first; the last needs nothing
 FEW_FEATURES = 16  # in fewer dimensions classes lie one behind the other, which directions alone do not tell apart
 
 

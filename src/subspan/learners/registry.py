@@ -94,12 +94,13 @@ def split_spec(spec: str) -> tuple[str, str]:
 
 def method_options(name: str) -> dict[str, tuple[str, Any, str]]:
     """The options of a method: name -> (type, default, help)."""
-    method = method_class(name)
-    hints = get_type_hints(method)
-    return {
-        f.name: (_type_name(hints[f.name]), f.default, f.metadata.get("help", ""))
-        for f in fields(method)  # type: ignore[arg-type]
-    }
+    return options_of(method_class(name))
+
+
+def options_of(record: type) -> dict[str, tuple[str, Any, str]]:
+    """The fields of a class of options: name -> (type, default, help)."""
+    hints = get_type_hints(record)
+    return {f.name: (_type_name(hints[f.name]), f.default, f.metadata.get("help", "")) for f in fields(record)}
 
 
 def create_method(spec: str, **options: Any) -> Learner:
@@ -177,8 +178,10 @@ def _convert(method: str, key: str, value: Any, hint: Any) -> Any:
 
 
 def _type_name(hint: Any) -> str:
+    if get_origin(hint) is tuple:
+        return "values, with commas between them"
     if get_origin(hint) is not None:
         return "|".join(map(str, get_args(hint)))
-    return {float: "a number", int: "a whole number", bool: "true|false"}.get(
+    return {float: "a number", int: "a whole number", bool: "true|false", str: "text"}.get(
         hint, getattr(hint, "__name__", str(hint))
     )

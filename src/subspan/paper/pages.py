@@ -23,7 +23,7 @@ from subspan.experiments.report.figures import ReportFigure
 from subspan.experiments.report.html import ReportTable
 from subspan.experiments.report.render import markdown_escape, to_markdown
 from subspan.files.atomic import replacing
-from subspan.learners.parts.system import MARKS
+from subspan.learners.published import MARKS
 from subspan.learners.registry import list_network_systems, list_systems
 from subspan.paper.published import published
 from subspan.paper.systems import system_class
@@ -80,12 +80,12 @@ SAID_ONCE = (
 )
 SYSTEMS = """# Systems
 
-Published systems, run on the same frozen features as every method. Any of them runs by name; `subspan systems NAME`
+Published systems, run on the same frozen features as every method. Any of them runs by name; `subspan methods NAME`
 lists its options. What a system trains on the base classes first is a file, made from a feature file, or from a run and
 its images; a system that moves the network needs images, and its result is stored:
 
     subspan bench split2.safetensors --method teen --method fecam:shrink=10
-    subspan train --system lwof split2.safetensors --steps 4000 --out parts/lwof-2.npz
+    subspan train --system lwof split2.safetensors --set steps=4000 --out parts/lwof-2.npz
     subspan bench split2.safetensors --method lwof:trained=parts
     subspan train --system topic --run runs/random-1 --data mini-imagenet --out topic-random-1.json
 

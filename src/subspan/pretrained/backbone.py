@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from subspan.arrays import FloatArray
-from subspan.backbones.checkpoint import module_digest
-from subspan.backbones.network import feature_dim
+from subspan.backbones.modules import feature_dim, module_digest
 from subspan.images.classfiles import ImageFile
 from subspan.images.decode import Fit, convert_image, decode_image, usable_cores
 from subspan.images.errors import DataError
-from subspan.train.evaluate import normalised
-from subspan.values import tensor_of
+from subspan.values import normalised, tensor_of
 
 Pixels = NDArray[np.uint8]
 Image = bytes | os.PathLike[str] | PIL.Image.Image | Pixels | ImageFile

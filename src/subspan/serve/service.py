@@ -88,7 +88,7 @@ class Service:
             try:
                 tell("opening photographs", 0, len(files))
                 squares = self.decoder.squares(files, lambda done: tell("opening photographs", done, len(files)))
-                return self.catalogue.teach(name, squares, description, progress=tell)
+                return self.catalogue.add(name, squares, description, progress=tell)
             finally:
                 self.stage = None
 

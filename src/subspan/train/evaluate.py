@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from subspan.backbones.network import Network
+from subspan.values import normalised
 
 CHUNK = 500  # images at once
 
@@ -23,12 +24,6 @@ def evaluation_mode(network: nn.Module) -> Iterator[None]:
             yield
     finally:
         network.train(training)
-
-
-def normalised(pixels: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
-    """uint8 (n, h, w, 3) to network inputs (n, 3, h, w), channels last in memory."""
-    means, stds = (pixels.new_tensor(values, dtype=torch.float32) for values in (mean, std))
-    return ((pixels.to(torch.float32) * (1 / 255) - means) / stds).permute(0, 3, 1, 2)
 
 
 def batches(images: NDArray[np.uint8] | Tensor, rows: NDArray[np.int64], device: torch.device) -> Iterator[Tensor]:

@@ -19,13 +19,14 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from subspan.arrays import FloatArray
-from subspan.backbones.checkpoint import module_digest, read_tensors, write_tensors
+from subspan.backbones.checkpoint import read_tensors, write_tensors
 from subspan.backbones.heads import CosineHead
+from subspan.backbones.modules import module_digest
 from subspan.backbones.network import Network
 from subspan.train.augment import Augment
-from subspan.train.evaluate import CHUNK, batches, evaluation_mode, normalised
+from subspan.train.evaluate import CHUNK, batches, evaluation_mode
 from subspan.train.recipe import Recipe
-from subspan.values import check_options, option
+from subspan.values import check_options, normalised, option
 
 Precision = Literal["fp32", "bf16"]
 

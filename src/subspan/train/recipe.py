@@ -12,7 +12,8 @@ import torch
 
 from subspan.backbones.heads import create_head
 from subspan.backbones.joined import join_backbones, join_networks
-from subspan.backbones.network import Network, feature_dim
+from subspan.backbones.modules import feature_dim
+from subspan.backbones.network import Network
 from subspan.backbones.registry import create_backbone
 from subspan.train.seeds import derive_seed, member_seed
 from subspan.values import check_options, option
@@ -212,8 +213,8 @@ class Recipe:
         """Refuse images of fewer pixels on a side than the crops."""
         if size < self.crop_size:
             raise ValueError(
-                f"images of {size} pixels are smaller than the crops of {self.crop_size}: choose an --image-size of at "
-                "least the crop size"
+                f"images of {size} pixels are smaller than the crops of {self.crop_size}: choose images of at least "
+                "the crop size"
             )
 
     @property

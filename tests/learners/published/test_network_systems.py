@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 from subspan import IncrementalClassifier
 from subspan.cli import app
 from subspan.cli.facts import command_line, version
-from subspan.cli.train_network import store_result
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.multi_session import RANDOM, MultiSession
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.published.xtarnet import XtarNet
 from subspan.learners.registry import create_method, list_methods, list_network_systems, list_systems, method_class
+from subspan.paper.network_systems import store_result
 from subspan.paper.single_session import PROTOCOL as EPISODES
 from subspan.paper.stored_results import StoredResult
 
@@ -115,7 +115,9 @@ def test_one_command_stores_the_result_of_the_episodes(tmp_path: Path, folder: P
 def test_episodes_that_cannot_be_drawn_are_refused_before_training(tmp_path: Path, world: World) -> None:
     system = XtarNet()  # 12,000 steps
     with pytest.raises(ValueError, match="5 ways asked for, but there are only 4 novel classes"):
-        store_result(system, {}, 0, world.load(), world.images, world.split, tmp_path / "x.json", CPU, resume=False)
+        store_result(
+            system, {}, 0, world.load(), world.images, world.split, tmp_path / "x.json", CPU, resume=False, made={}
+        )
 
 
 def test_the_items_are_those_of_the_feature_file(world: World) -> None:

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from subspan import IncrementalClassifier
 from subspan.cli import app
 from subspan.cli import bench as bench_command
-from subspan.learners.parts.system import MARKS, System
+from subspan.learners.parts.system import System
+from subspan.learners.published import MARKS
 from subspan.learners.registry import (
     create_method,
     list_methods,
@@ -67,16 +68,16 @@ def subspan():
 
 
 def test_the_command_lists_and_explains(subspan):
-    listed = subspan("systems").output
-    for name in list_systems():
+    listed = subspan("methods").output
+    for name in [*list_systems(), *list_network_systems()]:
         assert name in listed
+        assert method_class(name).summary in listed
         assert method_class(name).reference in listed  # type: ignore[attr-defined]
     assert "Marks: C: read in the authors' released code" in listed
-    explained = subspan("systems", "teen").output
+    assert subspan("systems").output == listed, "the older name of the same command"
+    explained = subspan("methods", "teen").output
     assert "a_b = softmax_b(tau p^_k . p^_b)" in explained
     assert "share of similar base prototypes in a novel one" in explained
-    refused = subspan("systems", "subspace")
-    assert "'subspace' is no system; the systems are alice" in str(refused.exception)
 
 
 def test_bench_runs_no_system_unless_asked():

@@ -15,13 +15,6 @@ from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.parts.training_run import Training, TrainingRun
 from subspan.values import option
 
-MARKS = {
-    "C": "read in the authors' released code or config",
-    "R": "in their README, log or result file",
-    "M": "recalled, not checked: a reconstruction",
-    "ours": "a departure that frozen features, or what the feature file lacks, make necessary",
-}
-
 
 class DrawnFeaturesWarning(UserWarning):
     """A trained part has never seen real features; tables say so."""
@@ -32,7 +25,7 @@ class System(RowLearner):
 
     kind = "system"
     reference: ClassVar[str]
-    marks: ClassVar[str]  # which MARKS hold, and for what
+    marks: ClassVar[str]  # which of `subspan.learners.published.MARKS` hold, and for what
     uses_memory = False
     uses_bias = False
     moves_old_rows = False

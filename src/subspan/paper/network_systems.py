@@ -1,23 +1,18 @@
-"""``subspan train --system NAME`` for systems that move the network: maps, training, protocol and the stored result."""
+"""Published systems that move the network: maps, training, protocol and the stored result."""
 
 import dataclasses
 import datetime
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from rich.console import Console
 
-from subspan.backbones.checkpoint import module_digest
+from subspan.backbones.modules import module_digest
 from subspan.backbones.network import Network
-from subspan.cli.facts import command_line, version
-from subspan.cli.flags import Values
 from subspan.experiments.episodes import digest_of_items
-from subspan.experiments.metrics import interval_half_width
 from subspan.experiments.multi_session import FIXED, RANDOM, MultiSession
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.single_session import SingleSession
@@ -25,7 +20,7 @@ from subspan.images.imageset import ImageSet
 from subspan.images.splits.split import Split
 from subspan.learners.parts.network_system import NetworkSystem
 from subspan.learners.parts.training_run import Training, TrainingRun
-from subspan.learners.registry import create_method, method_class, spec_of
+from subspan.learners.registry import spec_of
 from subspan.paper.stored_results import SUFFIX, StoredResult
 from subspan.progress import shown_stages
 from subspan.train.collect import Contents
@@ -33,18 +28,9 @@ from subspan.train.maps import SplitMaps, split_maps
 from subspan.train.run import RunSettings
 
 
-def network_system(spec: str) -> NetworkSystem[Any] | None:
-    """The system of ``name:option=value,...``, if it is one that moves the network."""
-    if not issubclass(method_class(spec.partition(":")[0]), NetworkSystem):
-        return None
-    system = create_method(spec)
-    assert isinstance(system, NetworkSystem)
-    return system
-
-
 def store_result(
     system: NetworkSystem[Any],
-    training: Values,
+    training: Mapping[str, Any],
     seed: int,
     trained: tuple[Network, RunSettings],
     images: ImageSet,
@@ -53,9 +39,10 @@ def store_result(
     device: torch.device,
     *,
     resume: bool,
+    made: Mapping[str, Any],
     protocol: MultiSession | SingleSession | None = None,
 ) -> StoredResult:
-    """Train what the system trains, run its protocol on the split, write the result; tell what came of it."""
+    """Train what the system trains, run its protocol on the split, write the result; ``made`` is stored beside it."""
     if out.suffix != SUFFIX:
         raise ValueError(f"'{system.name}' moves the network: its result is stored as {SUFFIX}; got '{out}'")
     if training and system.training is None:
@@ -84,9 +71,8 @@ def store_result(
         "seconds": round(time.perf_counter() - began, 1),
         "seconds_before_sessions": round(prepared, 1),
         "device": str(device) if device.type == "cpu" else torch.cuda.get_device_name(device),
-        "version": version(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-        "command": command_line(folders=False),
+        **made,
         "options": {f.name: getattr(system, f.name) for f in dataclasses.fields(system)},
         "training": None if system.training is None else dataclasses.asdict(settings),
         "protocol": str(protocol),
@@ -99,11 +85,6 @@ def store_result(
     )
     stored.save(out)
     run.clear()
-    Console().print(
-        f"{out}: {spec_of(system)} on {split.name}, {_told(result)}; {about['seconds']} s on {about['device']}",
-        highlight=False,
-        soft_wrap=True,
-    )
     return stored
 
 
@@ -130,11 +111,3 @@ def _protocol(system: NetworkSystem[Any], split: Split) -> MultiSession | Single
     if not split.sessions:
         raise ValueError(f"system '{system.name}' learns session after session, split {split.name!r} has none")
     return dataclasses.replace(FIXED if split.listed_support else RANDOM, ways=len(split.sessions[0]))
-
-
-def _told(result: MethodResult | EpisodeResult) -> str:
-    if isinstance(result, EpisodeResult):
-        half = float(interval_half_width(result.joint))
-        return f"{result.shots} shots, {result.joint.mean():.2f} +- {half:.2f} %, Delta {result.delta.mean():.2f}"
-    weighted = np.mean(result.weighted, axis=0)
-    return "weighted accuracy after each session " + " ".join(f"{value:.2f}" for value in weighted)

@@ -1,0 +1,44 @@
+"""``subspan recipes``: how base sessions are trained, and every value that ``subspan train --set`` takes."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from subspan.cli import TRAINING, app
+from subspan.cli.methods import listing, options_table
+from subspan.learners.parts.training_run import Training
+from subspan.learners.registry import options_of
+from subspan.train.recipe import RECIPES, Recipe, find_recipe
+from subspan.train.trainer import Runtime
+
+OTHERS = {"How the machine is used": Runtime, "With --system, the training of its part": Training}
+
+
+@app.command(rich_help_panel=TRAINING)
+def recipes(
+    name: Annotated[str | None, typer.Argument(help="A recipe; every value of it is explained.")] = None,
+) -> None:
+    """List the recipes of base sessions; with a name, every value of one, which `subspan train --set` changes.
+
+    Examples:
+
+        subspan recipes
+
+        subspan recipes strong
+    """
+    console = Console(highlight=False, markup=False)
+    if name is None:
+        table = listing("recipe", "network", "epochs", "differs from paper in")
+        for one, recipe in RECIPES.items():
+            changed = [key for key in options_of(Recipe) if getattr(recipe, key) != getattr(Recipe, key)]
+            table.add_row(one, recipe.backbone, str(recipe.epochs), ", ".join(changed[1:]))
+        console.print(table)
+        console.print("\n`subspan recipes NAME` explains every value; change them as subspan train --set NAME=VALUE")
+        return
+    for title, record in {f"Recipe {name}": find_recipe(name), **OTHERS}.items():
+        options = options_of(record if isinstance(record, type) else type(record)).items()
+        rows = [(key, getattr(record, key), takes, text) for key, (takes, _, text) in options if text]
+        console.print(f"{title}\n")
+        console.print(options_table(rows, "value"))
+        console.print()

@@ -1,0 +1,83 @@
+"""Finished runs, with the images and the split that they were trained on, for the commands that go on from them."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from subspan.backbones.network import Network
+from subspan.cli.facts import version
+from subspan.experiments.named_features import named
+from subspan.features.feature_set import FeatureSet
+from subspan.images.imageset import ImageSet
+from subspan.images.read import read_images
+from subspan.images.splits.parse import SplitRecipe, parse_split
+from subspan.images.splits.split import Split
+from subspan.train.collect import Contents, collect
+from subspan.train.device import find_device
+from subspan.train.extract import Extractor, Viewing
+from subspan.train.pack import Storage, feature_set
+from subspan.train.run import RunSettings, load_run, results_of
+
+DATA = "images: zips or folders of classes, or another known format"
+ListsOption = Annotated[Path | None, typer.Option("--lists", help="list file of a published split, if not beside data")]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Run:
+    """A finished run with the images and the split that it was trained on."""
+
+    folder: Path
+    network: Network
+    settings: RunSettings
+    images: ImageSet
+    split: Split
+
+    def extractor(self, device: str, viewing: Viewing) -> Extractor:
+        return Extractor(
+            self.network,
+            self.settings.recipe,
+            self.images.images,
+            device=find_device(device),
+            cache=self.folder / "features",
+            viewing=viewing,
+        )
+
+
+def open_run(run: Path, data: Path, lists: Path | None, image_size: int | None = None) -> Run:
+    """A run with its images, of another size if asked; images or a split that are not its own are refused."""
+    network, settings = load_run(run)
+    recipe = find_split(settings.split, lists, int(settings.about.get("validation", 0)))
+    size = settings.image_size if image_size is None else image_size
+    settings.recipe.check_size(size)
+    images = read_images(data, size=size)
+    split = recipe.make(images)
+    settings.check_trained_on(split)
+    return Run(run, network, settings, images, split)
+
+
+def features_of(run: Run, extractor: Extractor, contents: Contents, made: dict[str, Any] | None = None) -> FeatureSet:
+    collected = collect(extractor, run.images, run.split, contents)
+    return named(feature_set(collected, run.network, run.images, run.split, run.settings, contents, made))
+
+
+def write_features(run: Run, device: str, viewing: Viewing, contents: Contents, out: Path, storage: Storage) -> None:
+    extractor = run.extractor(device, viewing)
+    made = {"session0_validation": results_of(run.folder).get("validation"), "version": version(), **extractor.about}
+    features = features_of(run, extractor, contents, made)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    features.save(out, precision=storage.on_disk)
+    queried, size = run.split.queried, out.stat().st_size / 1e6
+    accuracy = f"session 0 at {features.meta[f'session0_{queried}']:.2f} %" + " (validation)" * (queried != "test")
+    Console().print(f"{out}: {size:.2f} MB, {accuracy}", highlight=False, soft_wrap=True)
+
+
+def find_split(name: str, lists: Path | None, validation: int) -> SplitRecipe:
+    recipe = parse_split(name, lists)
+    if validation:
+        if not dataclasses.is_dataclass(recipe) or not hasattr(recipe, "validation"):
+            raise typer.BadParameter(f"split {name!r} cannot hold images out for validation")
+        recipe = dataclasses.replace(recipe, validation=validation)  # pyright: ignore[reportArgumentType]
+    return recipe
