@@ -192,7 +192,7 @@ def test_variants_and_the_user_outrank_the_options_of_a_recipe():
 def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):
     methods = {line[0] for line in rows_of(written / "beyond.csv")}
     assert methods == {*METHODS.values(), *BEYOND.values()}
-    assert "Means over 1 of 10 splits: random-1. Only these" in (written / "beyond.md").read_text()
+    assert "Means over 1 of 10 splits: random-1. Options of our own method" in (written / "beyond.md").read_text()
     assert "Calibrated" not in (written / "main.md").read_text(), "a row of other splits is no row of this table"
     text = (written / "R.md").read_text()
     assert "Calibrated prototypes: paper-random-4.npz without what the method needs (base_covariance)." in text

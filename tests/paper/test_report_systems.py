@@ -30,7 +30,7 @@ def made_table(runs, rows, *, fixed):
     quoted = replace(
         published(), without_memory=replace(nothing, rows=tuple(rows)), with_memory=nothing, fixed_split=nothing
     )
-    return systems_table(runs, quoted, 2, fixed=fixed, recipe="paper")
+    return systems_table(runs, quoted, fixed=fixed, recipe="paper")
 
 
 def lines(table):

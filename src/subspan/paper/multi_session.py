@@ -112,7 +112,7 @@ def make(
         runs += [*ran, *kept]
         sources += read
         missing += [*left_out, *absent]
-        tables.append(systems_table(runs, published(), len(splits), fixed=protocol is FIXED, recipe=recipe))
+        tables.append(systems_table(runs, published(), fixed=protocol is FIXED, recipe=recipe))
         figures += [cost_picture(runs)] if protocol is RANDOM else []
     facts = {
         "protocol on the fixed split": f"{FIXED}",

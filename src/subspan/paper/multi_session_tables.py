@@ -118,8 +118,8 @@ def networks_table(trained: Sequence[TrainedNetwork], published: Published) -> R
             rows.append(Row((network.model, what), tuple(Cell(float(value)) for value in values), network.model))
     heading = "Two kinds of ResNet-18: session 0"
     notes = (
-        "Means of ours are over the seeds present. The paper's splits are other draws of classes; it gives no test "
-        f"accuracy by seed, and {published.without_memory.rows[-1].accuracy[0]:.2f} as the mean over its ten splits.",
+        "The paper's splits are other draws of classes; of test accuracy it gives the mean over ten splits alone, "
+        f"{published.without_memory.rows[-1].accuracy[0]:.2f}.",
         source_note(published, {network.source for network in published.networks}),
     )
     return ReportTable(
@@ -141,8 +141,8 @@ def fixed_split_table(results: Mapping[str, Sequence[MethodResult]], published: 
             rows.append(Row(headings, our_cells(result, measures), f"{recipe}, {result.memory}"))
     heading = "Another protocol: the fixed split"
     notes = (
-        "Another protocol: one class order, listed support images (Tao et al. 2020), 100 test images a class, one run. "
-        "Published systems have networks of their own; where memory is blank we know of none.",
+        "Another protocol: one class order, listed support images (Tao et al. 2020), one run. Where memory is blank we "
+        "know of none.",
         source_note(published, {row.source for row in published.fixed_split.rows}),
         *run_notes([result for members in results.values() for result in members]),
     )
@@ -177,8 +177,7 @@ def beyond_table(results: Sequence[MethodResult], seeds: Sequence[int]) -> Repor
             rows.append(Row((title if method == ours else METHODS[method],), cells, ours))
     heading = "Beyond the paper: the last session"
     notes = (
-        f"{splits_sentence(seeds)} Only these have what the method needs. Its options were chosen on split 0, which no "
-        "table reports.",
+        f"{splits_sentence(seeds)} Options of our own method were chosen on split 0, which no table reports.",
         f"p: paired t-test over splits, times the number of comparisons; the bar is p < {LEVEL}."
         + (" Two splits have one degree of freedom: such a p says little." if len(seeds) == 2 else ""),
     )
@@ -223,6 +222,8 @@ def splits_sentence(seeds: Sequence[int]) -> str:
     >>> splits_sentence([1, 3])
     'Means over 2 of 10 splits: random-1, random-3.'
     """
+    if len(seeds) == SPLITS:
+        return f"Means over random splits 1 to {SPLITS}."
     names = ", ".join(f"random-{seed}" for seed in seeds)
     return f"Means over {len(seeds)} of {SPLITS} splits: {names}."
 

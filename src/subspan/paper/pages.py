@@ -124,7 +124,7 @@ def write_section(path: Path, section: Section, facts: Mapping[str, str]) -> Non
         (path.parent / place).parent.mkdir(parents=True, exist_ok=True)
         with replacing(path.parent / place) as file:
             file.write_bytes(picture.png)
-    shown = [f"![{one.title}]({place})\n\n*{one.caption}*" for place, one in pictures.items()]
+    shown = [f"![{one.title}]({place})" for place, one in pictures.items()]
     with replacing(path) as file:
         file.write_text(to_page(section.name, with_section(earlier, to_text(section, facts, shown))), "utf-8")
 

@@ -52,9 +52,7 @@ class SystemRun:
         return len(np.unique(self.result.splits))
 
 
-def systems_table(
-    runs: Sequence[SystemRun], published: Published, splits: int, *, fixed: bool, recipe: str
-) -> ReportTable:
+def systems_table(runs: Sequence[SystemRun], published: Published, *, fixed: bool, recipe: str) -> ReportTable:
     """Every system, the published row of the same system above ours.
 
     On the fixed split a published row has the setting of ours, and so have the rows that the paper quotes beside its
@@ -93,7 +91,6 @@ def systems_table(
         else f"'{QUOTED}': as the paper quotes it, on the fixed split, with a network of its own: another setting."
     )
     notes = (
-        f"A system is averaged over those of {splits} splits that it can run on.",
         setting,
         source_note(published, {row.source for row in theirs.values()}),
         *run_notes([run.result for run in runs if not run.marks]),
