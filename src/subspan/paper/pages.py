@@ -90,7 +90,7 @@ its images; a system that moves the network needs images, and its result is stor
     subspan train --system topic --run runs/random-1 --data mini-imagenet --out topic-random-1.json
 
 A part belongs to the base rows it was trained with; for others it is refused. Their figures are in the
-[results](results-multi-session.md). Marks say how far a description was checked."""
+[results](results-multi-session.md)."""
 
 _SECTION = re.compile(
     r"<!-- section\n(?P<about>\{.*?\n\})\n-->\n\n(?P<text>.*?)(?=\n\n<!-- section\n|\n*\Z)", re.DOTALL
