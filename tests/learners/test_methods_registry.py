@@ -116,7 +116,14 @@ def a_file_of_ones_own(tmp_path, monkeypatch, forgotten_methods):
     """A file among the methods, for one test only."""
     (tmp_path / "halves.py").write_text(textwrap.dedent(MINE), "utf-8")
     files, both = resources.files, MultiplexedPath(resources.files("subspan.learners"), tmp_path)  # type: ignore[arg-type]
-    monkeypatch.setattr(resources, "files", lambda package: both if package == "subspan.learners" else files(package))
+
+    class Beside:
+        """The package, as if the file lay among its learners."""
+
+        def joinpath(self, *folders):
+            return both if folders == ("learners",) else files("subspan").joinpath(*folders)
+
+    monkeypatch.setattr(resources, "files", lambda package: Beside() if package == "subspan" else files(package))
     monkeypatch.setattr(subspan.learners, "__path__", [*subspan.learners.__path__, str(tmp_path)])
     yield
     sys.modules.pop("subspan.learners.halves", None)
