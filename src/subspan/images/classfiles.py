@@ -1,22 +1,17 @@
 """From named, encoded images with class keys to an :class:`ImageSet`: what folders, zips and CSVs have in common."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from subspan.images.decode import decode_all
 from subspan.images.errors import DataError
 from subspan.images.imageset import ImageSet
-
-if TYPE_CHECKING:
-    from subspan.images.options import ReadOptions
+from subspan.images.options import ReadOptions
 
 IMAGE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"))
 LIST_SUFFIXES = frozenset((".csv", ".json", ".md", ".txt"))  # of class lists and their like, in these folders
@@ -148,9 +143,7 @@ def image_set_of(entries: Sequence[ClassFile], source: Path, options: ReadOption
     names, wnids = describe_classes(keys, source)
     files = tuple(entry.file for entry in entries)
     return ImageSet(
-        images=decode_all(
-            lambda i: entries[i].read(), files, options.size, options.fit, options.workers, options.progress
-        ),
+        images=decode_all(lambda i: entries[i].read(), files, options),
         labels=np.array([class_of[entry.key] for entry in entries], dtype=np.int64),
         class_names=names,
         wnids=wnids,

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from subspan.arrays import FloatArray
 from subspan.backbones.modules import feature_dim, module_digest
 from subspan.images.classfiles import ImageFile
-from subspan.images.decode import Fit, convert_image, decode_image, usable_cores
+from subspan.images.decode import convert_image, decode_image, usable_cores
 from subspan.images.errors import DataError
+from subspan.images.options import Fit
 from subspan.values import normalised, tensor_of
 
 Pixels = NDArray[np.uint8]

@@ -1,7 +1,5 @@
 """Any folder of class folders, also with train, val and test folders above them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from functools import partial

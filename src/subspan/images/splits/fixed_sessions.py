@@ -1,11 +1,8 @@
 """The fixed multi-session split of Tao et al. (TOPIC, CVPR 2020), used by nearly every later paper, image by image."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import ClassVar
 
 import numpy as np
 
@@ -13,13 +10,13 @@ from subspan.images.errors import DataError
 from subspan.images.formats.lists import find_list, read_json
 from subspan.images.imageset import ImageSet, IntArray
 from subspan.images.splits.drawing import cut, generator, joined, sorted_by_file
-from subspan.images.splits.split import Split
+from subspan.images.splits.split import Split, SplitRecipe
 
 LIST_NAMES = ("fscil-session-images.json.gz", "fscil-session-images.json")
 
 
 @dataclass(frozen=True)
-class FixedSessions:
+class FixedSessions(SplitRecipe):
     """Classes, training, support and test images as the lists say.
 
     A novel class's pool begins with the listed support images, in the order of the list, and goes on with those of its
@@ -27,7 +24,7 @@ class FixedSessions:
     holds so many training images of each base class out, drawn by ``seed``, for choosing a recipe.
     """
 
-    kind: ClassVar[str] = "fixed"
+    kind = "fixed"
 
     validation: int = 0  # images per base class taken from the listed training images
     seed: int = 0  # of that draw
@@ -35,11 +32,9 @@ class FixedSessions:
 
     @property
     def name(self) -> str:
-        """As on the command line."""
         return self.kind
 
     def make(self, images: ImageSet) -> Split:
-        """The split of these images; they must have the file names that the lists name."""
         path = find_list(images, self.lists, LIST_NAMES, "split 'fixed'")
         record = read_json(path)
         try:
@@ -66,11 +61,8 @@ class FixedSessions:
         for key in novel:
             unlisted = np.setdiff1d(images.indices_of(class_of[key]), np.concatenate([train[key], test[key]]))
             pools.append(np.concatenate([train[key], sorted_by_file(images, unlisted)]))
-        options = asdict(self)
-        del options["lists"]  # where the lists lie is no part of what they say
-        return Split(
-            name=self.name,
-            options=options,
+        return self.split(
+            images,
             base_classes=tuple(class_of[key] for key in sessions[0]),
             sessions=tuple(tuple(class_of[key] for key in session) for session in sessions[1:]),
             novel_classes=tuple(class_of[key] for key in novel),
@@ -79,8 +71,6 @@ class FixedSessions:
             base_test=joined([test[key] for key in sessions[0]]),
             novel_support_pool=tuple(pools),
             novel_test=tuple(test[key] for key in novel),
-            class_keys=images.class_keys,
-            files=images.files,
             listed_support=min((len(train[key]) for key in novel), default=0),
         )
 

@@ -1,13 +1,12 @@
 """What every split gives: which classes are base and novel, and which images serve which purpose."""
 
-from __future__ import annotations
-
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -143,3 +142,25 @@ class Split:
         """Raise unless ``images`` has the classes and files, in order, of the set this split was made from."""
         if self.class_keys != images.class_keys or self.files != images.files:
             raise DataError(f"split {self.name!r} was made from another image set: class keys or file names differ")
+
+
+@dataclass(frozen=True)
+class SplitRecipe(ABC):
+    """How a split is made: every option is a field."""
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As on the command line."""
+
+    @abstractmethod
+    def make(self, images: ImageSet) -> Split:
+        """The split of these images."""
+
+    def split(self, images: ImageSet, **roles: Any) -> Split:
+        """The split of these images with these classes and indices, under the recipe's name and options."""
+        options = asdict(self)
+        options.pop("lists", None)  # where the lists lie is no part of what they say
+        return Split(name=self.name, options=options, class_keys=images.class_keys, files=images.files, **roles)
