@@ -137,7 +137,7 @@ def test_rotations_quadruple_the_rows() -> None:
         ({"cutmix": 1.5}, r"cutmix must lie in \[0, 1\]; got 1.5"),
         (
             {"image_size": 80},
-            "images of 80 pixels are smaller than the crops of 84: choose an --image-size of at least",
+            "images of 80 pixels are smaller than the crops of 84: choose images of at least",
         ),
         ({"margin": 0.1}, "margin must lie in .* needs a cosine head, got 0.1 and a linear one"),
         ({"head": "cosine", "margin": 1.5}, r"margin must lie in \[-1, 1\] .* got 1.5"),

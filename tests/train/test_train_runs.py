@@ -279,7 +279,7 @@ def test_weights_that_are_not_finite_are_never_written(tmp_path: Path) -> None:
     with torch.no_grad():
         outcome.network.head.weight[0, 0] = torch.nan
     with pytest.raises(ValueError, match=r"was not written, 'head\.weight' is not finite"):
-        training_run.save_weights(tmp_path, outcome.network, settings)
+        training_run.save_trained(tmp_path, outcome.network, settings, {})
     assert not (tmp_path / "weights.safetensors").exists()
 
 

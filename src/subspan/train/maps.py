@@ -118,11 +118,11 @@ def _shown(
 ) -> Iterator[Tensor]:
     """Network inputs (n, 3, h, w), some at a time: plain images, copies of the support, training images."""
     support = chosen.novel_support.reshape(-1)
-    yield from inputs(images.images, plain, recipe.mean, recipe.std, device)
+    yield from inputs(images.images, plain, recipe, device)
     for start in range(0, len(support), _COPIES_CHUNK):
         rows = support[start : start + _COPIES_CHUNK]
         yield extractor.shown_copies(rows, copies, chosen.copies_seed).flatten(0, 1)
-    yield from inputs(images.images, train, recipe.mean, recipe.std, device)
+    yield from inputs(images.images, train, recipe, device)
 
 
 def _computed(

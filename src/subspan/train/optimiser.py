@@ -5,7 +5,6 @@ SGD with momentum as one fused update, and Muon for the kernels of convolutions 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,16 +13,6 @@ from torch.optim.sgd import sgd
 KERNEL_MOMENTUM = 0.95  # of Muon
 _POLYNOMIAL = 3.4445, -4.7750, 2.0315  # Jordan et al.'s: five rounds bring any singular value above 0.01 near 1
 _ROUNDS = 3, 2  # between two products with the whole matrix; all five at once are too many for bf16
-
-
-class Optimiser(Protocol):
-    """What a training step asks for: buffers by the name of their parameter, and one update."""
-
-    momenta: dict[str, Tensor]
-
-    def clear(self) -> None: ...
-
-    def step(self, rate: Tensor) -> None: ...
 
 
 class Sgd:
