@@ -1,7 +1,8 @@
 """Which images of a split become features, and in what form: the contents of a feature file."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,3 +198,8 @@ def _shuffled(arrays: list[IntArray] | tuple[IntArray, ...], seed: int) -> list[
 def _per_class(extractor: Extractor, rows: list[IntArray]) -> list[FloatArray]:
     cuts = np.cumsum([len(r) for r in rows])[:-1]
     return np.split(extractor.plain(np.concatenate(rows)), cuts)
+
+
+def labels_of(parts: Sequence[NDArray[Any]]) -> IntArray:
+    """The class (n,) of every row, counted from 0."""
+    return np.repeat(np.arange(len(parts)), [len(part) for part in parts])
