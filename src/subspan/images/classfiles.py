@@ -60,6 +60,14 @@ class ClassFile:
     part: str | None = None
 
 
+def read_file(path: Path) -> bytes:
+    """The content of an image file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"image {path} cannot be read: {error.strerror}") from error
+
+
 def is_image(name: str) -> bool:
     """Whether a file name is that of a visible image."""
     path = PurePosixPath(name)
@@ -82,10 +90,7 @@ def find(entries: Iterable[ImageFile]) -> Found:
             images.append(entry)
         elif str(path.parent) not in LIST_FOLDERS or path.suffix.lower() not in LIST_SUFFIXES:
             files.append(entry.file)
-    full = {
-        *map(PurePosixPath, LIST_FOLDERS),
-        *(above for image in images for above in PurePosixPath(image.file).parents),
-    }
+    full = set(map(PurePosixPath, LIST_FOLDERS)).union(*(PurePosixPath(image.file).parents for image in images))
     empty = [f"{folder}/" for folder in folders - full if folder.parent in full]  # the topmost ones
     return Found(sorted(images, key=lambda image: image.file), sorted(files) + sorted(empty))
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from subspan.arrays import FloatArray
 from subspan.backbones.modules import feature_dim, module_digest
-from subspan.images.classfiles import ImageFile
+from subspan.images.classfiles import ImageFile, read_file
 from subspan.images.decode import convert_image, decode_image, usable_cores
 from subspan.images.errors import DataError
 from subspan.images.options import Fit
@@ -68,10 +68,7 @@ class Preprocessing:
             image, name = image.read(), image.file
         elif isinstance(image, os.PathLike):
             name = os.fspath(image)
-            try:
-                image = Path(image).read_bytes()
-            except OSError as error:
-                raise DataError(f"image {name} cannot be read: {error.strerror}") from error
+            image = read_file(Path(image))
         if isinstance(image, np.ndarray):
             if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
                 raise DataError(

@@ -10,7 +10,6 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from subspan.backbones.cut import Tail, Where, cut
@@ -87,14 +86,13 @@ def split_maps(
     extractor = Extractor(network, settings.recipe, images.images, device=device)  # moves the network to the device
     network.eval().requires_grad_(False)
     trunk, tail = cut(network.backbone, where)
-    plain = np.concatenate([*chosen.base_test, *chosen.novel_test])
-    train, support = np.concatenate(chosen.base_train), chosen.novel_support.reshape(-1)
-    total = len(plain) + len(support) * contents.copies + len(train)
+    shown_once = sum(map(len, (*chosen.base_test, *chosen.novel_test)))
+    first = shown_once + chosen.novel_support.size * contents.copies  # of the training images
+    total = first + sum(map(len, chosen.base_train))
     if total >= EXACT:
         raise ValueError(f"{total} maps are too many: positions are whole numbers in float32 up to {EXACT} only")
-    stream = _shown(extractor, settings.recipe, images, plain, chosen, contents.copies, train, device)
+    stream = _shown(extractor, settings.recipe, images, chosen, contents.copies, device)
     maps = _computed(trunk, stream, total, device, tell)
-    first = total - len(train)
     return SplitMaps(
         tail=tail,
         head=network.head,
@@ -110,14 +108,13 @@ def _shown(
     extractor: Extractor,
     recipe: Recipe,
     images: ImageSet,
-    plain: NDArray[np.int64],
     chosen: Chosen,
     copies: int,
-    train: NDArray[np.int64],
     device: torch.device,
 ) -> Iterator[Tensor]:
     """Network inputs (n, 3, h, w), some at a time: plain images, copies of the support, training images."""
-    support = chosen.novel_support.reshape(-1)
+    plain = np.concatenate([*chosen.base_test, *chosen.novel_test])
+    train, support = np.concatenate(chosen.base_train), chosen.novel_support.reshape(-1)
     yield from inputs(images.images, plain, recipe, device)
     for start in range(0, len(support), _COPIES_CHUNK):
         rows = support[start : start + _COPIES_CHUNK]

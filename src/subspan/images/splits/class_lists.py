@@ -87,7 +87,8 @@ class RaviClasses(ClassLists):
                 raise DataError(f"{path} must be an object with lists of wnids under train, val and test")
             return {part: list(map(str, record[part])) for part in PARTS}
         if images.parts is not None and set(PARTS) <= set(images.parts):
-            return classes_of_parts(images)
+            pairs = set(zip(images.parts, images.labels.tolist(), strict=True))
+            return {part: sorted(images.class_keys[c] for own, c in pairs if own == part) for part in PARTS}
         raise DataError(
             f"split 'ravi' needs ravi.json or train.csv, val.csv and test.csv beside the images ({images.source}), or "
             "images that are themselves divided into train, val and test"
@@ -118,15 +119,6 @@ class TieredClasses(ClassLists):
         except (KeyError, TypeError) as error:
             raise DataError(f"{path} must list classes with wnid, words, split and train_part: {error!r}") from error
         return self.of_classes(images, chosen["a"], chosen["b"], chosen["val"], chosen["test"])
-
-
-def classes_of_parts(images: ImageSet) -> dict[str, list[str]]:
-    """Class keys of each part, sorted, where the image set itself is divided into parts by class."""
-    assert images.parts is not None
-    found: dict[str, set[str]] = {}
-    for label, part in zip(images.labels, images.parts, strict=True):
-        found.setdefault(part, set()).add(images.class_keys[label])
-    return {part: sorted(keys) for part, keys in found.items()}
 
 
 def _class_of_row(images: ImageSet, row: dict[str, str]) -> int:

@@ -1,6 +1,5 @@
 """The fixed multi-session split of Tao et al. (TOPIC, CVPR 2020), used by nearly every later paper, image by image."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -46,9 +45,10 @@ class FixedSessions(SplitRecipe):
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path} must hold class_order, sessions and test: {error!r}") from error
         class_of = {key: images.class_index(key) for key in order}
-        find = _Finder(images, path)
-        test = {key: find(class_of[key], test_files[key]) for key in order}
-        train = {key: find(class_of[key], listed[key]) for key in order}
+        files = zip(images.labels.tolist(), images.files, strict=True)
+        by_name = {(label, PurePosixPath(file).name): i for i, (label, file) in enumerate(files)}
+        test = {key: _rows(images, by_name, key, test_files[key], path) for key in order}
+        train = {key: _rows(images, by_name, key, listed[key], path) for key in order}
 
         kept, held_out = [], []
         for key in sessions[0]:
@@ -75,23 +75,13 @@ class FixedSessions(SplitRecipe):
         )
 
 
-class _Finder:
-    """Indices of a class's images by bare file name."""
-
-    def __init__(self, images: ImageSet, lists: Path) -> None:
-        self._images = images
-        self._lists = lists
-        self._by_name = {
-            (int(label), PurePosixPath(file).name): i
-            for i, (label, file) in enumerate(zip(images.labels, images.files, strict=True))
-        }
-
-    def __call__(self, class_index: int, names: Iterable[str]) -> IntArray:
-        try:
-            return np.array([self._by_name[class_index, name] for name in names], dtype=np.int64)
-        except KeyError as error:
-            key, name = self._images.class_keys[class_index], error.args[0][1]
-            raise DataError(
-                f"{self._lists.name} lists {name} of class {key!r}, which is not among these images "
-                f"({self._images.files[0]}, ...): the fixed split needs images with their file names"
-            ) from None
+def _rows(images: ImageSet, by_name: dict[tuple[int, str], int], key: str, names: list[str], lists: Path) -> IntArray:
+    """Indices of images of one class by bare file name."""
+    class_index = images.class_index(key)
+    try:
+        return np.array([by_name[class_index, name] for name in names], dtype=np.int64)
+    except KeyError as error:
+        raise DataError(
+            f"{lists.name} lists {error.args[0][1]} of class {key!r}, which is not among these images "
+            f"({images.files[0]}, ...): the fixed split needs images with their file names"
+        ) from None

@@ -59,7 +59,9 @@ class RandomSessions(SplitRecipe):
         order = shuffled_classes(images, self.seed)
         base = tuple(order[: self.base_classes])
         novel = tuple(order[self.base_classes : self.base_classes + novel_classes])
-        train, validation, test = self._pooled(images, base) if self.pooled else self._balanced(images, base)
+        counts = (self.train, self.validation, self.test)
+        pieces = self._pooled(images, base, counts) if self.pooled else divided(images, base, self.seed, counts)
+        train, validation, test = map(joined, pieces)
         pools, novel_test = divided(images, novel, self.seed, (self.novel_pool, self.novel_test))
         return self.split(
             images,
@@ -73,13 +75,8 @@ class RandomSessions(SplitRecipe):
             novel_test=novel_test,
         )
 
-    def _balanced(self, images: ImageSet, base: tuple[int, ...]) -> list[IntArray]:
-        counts = (self.train, self.validation, self.test)
-        return [joined(pieces) for pieces in divided(images, base, self.seed, counts)]
-
-    def _pooled(self, images: ImageSet, base: tuple[int, ...]) -> list[IntArray]:
+    def _pooled(self, images: ImageSet, base: tuple[int, ...], counts: tuple[int, ...]) -> list[tuple[IntArray, ...]]:
         by_key = sorted(base, key=lambda c: images.class_keys[c])
         pool = [int(i) for c in by_key for i in sorted_by_file(images, images.indices_of(c))]
         shuffled = generator(self.seed, "pooled base images").permutation(pool)
-        counts = tuple(count * len(base) for count in (self.train, self.validation, self.test))
-        return [joined([piece]) for piece in cut(shuffled, counts, "the pool of base images")]
+        return [(piece,) for piece in cut(shuffled, [n * len(base) for n in counts], "the pool of base images")]

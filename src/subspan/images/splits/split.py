@@ -111,26 +111,14 @@ class Split:
         def names(indices: IntArray | None) -> list[str]:
             return [] if indices is None else [self.files[i] for i in indices]
 
-        record = {
-            "name": self.name,
-            "options": dict(self.options),
-            "base_classes": keys(self.base_classes),
-            "sessions": [keys(session) for session in self.sessions],
-            "novel_classes": keys(self.novel_classes),
-            "extra_classes": keys(self.extra_classes),
-            "development_classes": keys(self.development_classes),
-            # Sets, so in sorted order: the image set's own order must not show.
-            "base_train": sorted(names(self.base_train)),
-            "base_validation": sorted(names(self.base_validation)),
-            "base_test": sorted(names(self.base_test)),
-            "extra_train": sorted(names(self.extra_train)),
-            # In drawing order, of which protocols take the first.
-            "listed_support": self.listed_support,
-            "novel_support_pool": [names(pool) for pool in self.novel_support_pool],
-            "novel_test": [names(test) for test in self.novel_test],
-            "development_support_pool": [names(pool) for pool in self.development_support_pool],
-            "development_test": [names(test) for test in self.development_test],
-        }
+        record: dict[str, Any] = {name: getattr(self, name) for name in ("name", "options", "listed_support")}
+        record["sessions"] = [keys(session) for session in self.sessions]
+        for what in ("base_classes", "novel_classes", "extra_classes", "development_classes"):
+            record[what] = keys(getattr(self, what))
+        for what in ("base_train", "base_validation", "base_test", "extra_train"):
+            record[what] = sorted(names(getattr(self, what)))  # sets: the image set's own order must not show
+        for what in ("novel_support_pool", "novel_test", "development_support_pool", "development_test"):
+            record[what] = [names(images) for images in getattr(self, what)]  # protocols take the first of each
         text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
