@@ -69,7 +69,6 @@ def test_a_network_learns_colours_and_leaves_records(tmp_path: Path) -> None:
             "rotation_share": 0.5,
             "resized_share": 0.5,
             "backbone": "resnet18-he",
-            "decay_on": "weights",
             "head": "euclidean",
         },
         {"rotation_share": 0.5, "cutmix": 0.6, "head": "cosine", "margin": -0.1, "precision": "bf16"},

@@ -46,24 +46,16 @@ class LinearHead(_Head):
 
 
 class CosineHead(_Head):
-    """Scaled cosines between features and one row per class; the scale may be learned."""
+    """Scaled cosines between features and one row per class."""
 
     kind = "cosine"
     bias = None
 
-    def __init__(
-        self,
-        feature_dim: int,
-        classes: int,
-        *,
-        scale: float = 16.0,
-        learn_scale: bool = False,
-        generator: torch.Generator,
-    ) -> None:
+    def __init__(self, feature_dim: int, classes: int, *, scale: float = 16.0, generator: torch.Generator) -> None:
         super().__init__(feature_dim, classes, generator=generator)
         if scale <= 0:
             raise ValueError(f"the scale of a cosine head must be positive, got {scale}")
-        self.scale = nn.Parameter(torch.tensor(float(scale)), requires_grad=learn_scale)
+        self.scale = nn.Parameter(torch.tensor(float(scale)), requires_grad=False)
 
     def logits(self, features: Tensor) -> Tensor:
         rows = functional.normalize(self.weight, dim=1)
@@ -91,15 +83,14 @@ def create_head(
     *,
     bias: bool = False,
     scale: float = 16.0,
-    learn_scale: bool = False,
     seed: int = 0,
 ) -> LinearHead | CosineHead | EuclideanHead:
-    """A head with rows drawn by ``seed``; ``bias`` is for linear heads, the two scale options for cosine heads."""
+    """A head with rows drawn by ``seed``; ``bias`` is for linear heads, ``scale`` for cosine heads."""
     generator = torch.Generator().manual_seed(seed)
     if kind == "linear":
         return LinearHead(feature_dim, classes, bias=bias, generator=generator)
     if kind == "cosine":
-        return CosineHead(feature_dim, classes, scale=scale, learn_scale=learn_scale, generator=generator)
+        return CosineHead(feature_dim, classes, scale=scale, generator=generator)
     if kind == "euclidean":
         return EuclideanHead(feature_dim, classes, generator=generator)
     raise ValueError(f"head must be one of {', '.join(get_args(Head))}, got {kind!r}")

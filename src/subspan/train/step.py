@@ -237,7 +237,7 @@ def epoch_order(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
 
 
 def _optimiser(recipe: Recipe, network: nn.Module) -> Sgd | Muon:
-    sgd = partial(Sgd, momentum=recipe.momentum, weight_decay=recipe.weight_decay, decay_on=recipe.decay_on)
+    sgd = partial(Sgd, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
     if recipe.optimiser == "sgd":
         return sgd(network.named_parameters())
     return Muon(network.named_parameters(), sgd, kernel_factor=recipe.kernel_rate / recipe.learning_rate)
