@@ -51,12 +51,13 @@ from subspan.images.splits.parse import parse_split
 from subspan.images.splits.split import Split
 from subspan.learners.registry import create_method
 from subspan.train.collect import Contents, collect
+from subspan.train.evaluate import job_accuracy
 from subspan.train.extract import Extractor
 from subspan.train.job import Job
 from subspan.train.pack import feature_set
 from subspan.train.recipe import RECIPES, Recipe
 from subspan.train.run import RunSettings
-from subspan.train.trainer import Runtime, job_accuracy, train
+from subspan.train.trainer import Runtime, train
 
 LEVELS = {"cutmix": ("0.6", "0.9"), "resized_share": ("0.25", "0.5"), "pool": ("blurred", "max")}
 DESIGN = ((0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 0))  # the level of each option for each member

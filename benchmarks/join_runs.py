@@ -19,12 +19,12 @@ from subspan.images.read import read_images
 from subspan.images.splits.parse import parse_split
 from subspan.train.collect import Contents, collect
 from subspan.train.device import find_device
+from subspan.train.evaluate import job_accuracy
 from subspan.train.extract import Extractor, Viewing
 from subspan.train.job import Job
 from subspan.train.members import join_members
 from subspan.train.pack import feature_set
 from subspan.train.run import load_run
-from subspan.train.trainer import job_accuracy
 
 
 def main() -> None:

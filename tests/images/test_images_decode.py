@@ -10,6 +10,7 @@ from PIL import Image
 
 from subspan.images.decode import decode_all, decode_image, resize_all
 from subspan.images.errors import DataError
+from subspan.images.options import ReadOptions
 
 RED, WHITE, BLACK = [255, 0, 0], [255, 255, 255], [0, 0, 0]
 
@@ -118,7 +119,7 @@ def test_crop_keeps_the_centre_and_squash_keeps_all():
     wide = np.zeros((40, 120, 3), dtype=np.uint8)
     wide[:, 40:80] = 255  # the centre third is white
     for fit, white in (("crop", 1.0), ("squash", 1 / 3)):
-        (small,) = resize_all([wide], ["a"], size=30, fit=fit)
+        (small,) = resize_all([wide], ["a"], ReadOptions(size=30, fit=fit))
         assert small.shape == (30, 30, 3)
         assert abs(small.mean() / 255 - white) < 0.05
 
@@ -135,27 +136,27 @@ def test_all_images_in_order_whatever_the_number_of_threads(encode):
     data = [encode((i, 2 * i, 255 - i), size=(4, 4)) for i in range(200)]
     files = [f"{i}.png" for i in range(200)]
     for workers in (1, 7):
-        images = decode_all(data.__getitem__, files, size=4, workers=workers)
+        images = decode_all(data.__getitem__, files, ReadOptions(size=4, workers=workers))
         assert images.shape == (200, 4, 4, 3)
         assert images[:, 1, 2, 0].tolist() == list(range(200))
 
 
 def test_without_a_size_all_images_must_agree(encode):
     data = [encode(size=(5, 4)), encode(size=(5, 4)), encode(size=(4, 5))]
-    assert decode_all(data.__getitem__, ["a", "b"], size=None).shape == (2, 4, 5, 3)
+    assert decode_all(data.__getitem__, ["a", "b"], ReadOptions(size=None)).shape == (2, 4, 5, 3)
     with pytest.raises(DataError, match=r"image c is 4x5 and a 5x4"):
-        decode_all(data.__getitem__, ["a", "b", "c"], size=None)
+        decode_all(data.__getitem__, ["a", "b", "c"], ReadOptions(size=None))
 
 
 def test_one_bad_image_among_many_stops_reading_and_is_named(encode):
     data = [encode(size=(4, 4))] * 300
     data[170] = b"broken"
     with pytest.raises(DataError, match=r"image 170.png"):
-        decode_all(data.__getitem__, [f"{i}.png" for i in range(300)], size=4)
+        decode_all(data.__getitem__, [f"{i}.png" for i in range(300)], ReadOptions(size=4))
 
 
 def test_sizes_and_fits_that_do_not_exist(encode):
     with pytest.raises(DataError, match="at least 1, got 0"):
-        decode_all(lambda _: encode(), ["a"], size=0)
+        decode_all(lambda _: encode(), ["a"], ReadOptions(size=0))
     with pytest.raises(DataError, match="'crop' or 'squash', got 'stretch'"):
         decode_image(encode(), "a.png", size=5, fit="stretch")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The image set: what it refuses, and that selecting keeps images, labels and names together."""
+"""The image set: what it refuses, and where the images of a class are."""
 
 import dataclasses
 
@@ -9,37 +9,16 @@ from subspan.images.errors import DataError
 from subspan.images.imageset import ImageSet
 
 
-def test_select_keeps_rows_together_in_the_order_given(tiny_set):
-    images = tiny_set(classes=3, per_class=2, parts=("train", "train", "val", "val", "test", "test"))
-    few = images.select([5, 0])
-    assert few.files == (images.files[5], images.files[0])
-    assert few.labels.tolist() == [2, 0]
-    assert few.parts == ("test", "train")
-    assert few.images[:, 0, 0, 0].tolist() == [15, 0]
-    assert few.class_names == images.class_names
-    assert len(images.select([])) == 0
-
-
-def test_of_classes_renumbers_in_the_order_given(tiny_set):
-    images = tiny_set(classes=3, per_class=2)
-    few = images.of_classes(["n10000002", 0])
-    assert few.wnids == ("n10000002", "n10000000")
-    assert few.class_names == ("name of n10000002", "name of n10000000")
-    assert few.labels.tolist() == [1, 1, 0, 0]
-    assert few.files == images.files[:2] + images.files[4:]
-
-
 def test_repr_is_one_line(tiny_set):
     assert repr(tiny_set(classes=3, per_class=2)) == "ImageSet(6 images 1x1, 3 classes, from None)"
 
 
-def test_indices_of_and_counts(tiny_set):
+def test_indices_of(tiny_set):
     images = tiny_set(classes=4, per_class=3, order_seed=1)
     for c in range(4):
         assert images.indices_of(c).tolist() == np.flatnonzero(images.labels == c).tolist()
-    assert images.counts().tolist() == [3, 3, 3, 3]
-    assert images.select(images.indices_of(2)).counts().tolist() == [0, 0, 3, 0]
-    assert images.select(images.indices_of(2)).indices_of(3).tolist() == []
+    more = dataclasses.replace(images, class_names=(*images.class_names, "none"), wnids=None)
+    assert more.indices_of(4).tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -64,18 +43,9 @@ def test_refuses_by_rule_and_value(tiny_set, change, message):
         ImageSet(**(fields | change))
 
 
-def test_selecting_refuses_what_is_not_there(tiny_set):
-    images = tiny_set(classes=2, per_class=2)
-    with pytest.raises(DataError, match=r"0\.\.3, got -1\.\.0"):
-        images.select([0, -1])
-    with pytest.raises(DataError, match="float64"):
-        images.select([0.5])
+def test_a_class_that_is_not_there_is_refused(tiny_set):
     with pytest.raises(DataError, match="'dog' is not in these images, which hold 2 classes"):
-        images.class_index("dog")
-    with pytest.raises(DataError, match="class may occur once, 1 occurs 2 times"):
-        images.of_classes([1, "n10000001"])
-    with pytest.raises(DataError, match=r"0\.\.1, got \[2\]"):
-        images.of_classes([2])
+        tiny_set(classes=2, per_class=2).class_index("dog")
 
 
 def test_digest_changes_with_every_field_but_the_source(tiny_set, tmp_path):

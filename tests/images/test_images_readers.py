@@ -566,6 +566,6 @@ def test_real_images_read_under_their_listed_names(shared_data, tmp_path):
     (tmp_path / "classes.json").write_bytes((shared_data / "mini-imagenet" / "classes.json").read_bytes())
     images = read_images(tmp_path)
     assert dict(zip(images.wnids or (), images.class_names, strict=True)) == wanted
-    assert images.counts().tolist() == [1] * 100
+    assert sorted(images.labels) == list(range(100))
     assert images.files[0] == "n01532829/n0153282900000005.jpg"
     assert images.images.std(axis=(1, 2, 3)).min() > 5  # photographs, not blank squares

@@ -304,8 +304,9 @@ def test_the_fixed_split_names_what_is_missing(tiny_set, tmp_path):
         parse_split("fixed", lists=tmp_path / "absent").make(images)
     path = tmp_path / "fscil-session-images.json.gz"
     write_fixed_list(path, images)
+    fewer = {name: getattr(images, name)[1:] for name in ("images", "labels", "files")}
     with pytest.raises(DataError, match=r"lists n10000000\d{5}\.jpg of class 'n10000000', which is not among"):
-        parse_split("fixed").make(images.select(np.arange(1, 120)))
+        parse_split("fixed").make(dataclasses.replace(images, **fewer))
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(DataError, match="cannot be read as JSON"):
         parse_split("fixed").make(images)

@@ -52,8 +52,8 @@ def test_two_processes_follow_the_trajectory_of_one(tmp_path: Path, words: Seque
 
 
 def test_one_process_needs_no_lightning() -> None:
-    with Processes.start("cpu") as processes:
-        assert processes.share == Share(0, 1)
-        assert processes.first
-        assert processes.execution("auto") == "auto"
-        assert processes.sums(1.0, 2.0) == (1.0, 2.0)
+    processes = Processes.start("cpu")
+    assert processes.share == Share(0, 1)
+    assert processes.first
+    assert processes.execution("auto") == "auto"
+    assert processes.sums(1.0, 2.0) == (1.0, 2.0)

@@ -22,7 +22,7 @@ def tiny() -> nn.Sequential:
 def test_iterates_equal_torchs_sgd() -> None:
     ours, theirs = tiny().double(), tiny().double()
     reference = torch.optim.SGD(theirs.parameters(), lr=0.03125, momentum=0.9, weight_decay=5e-4)
-    sgd = Sgd(ours.named_parameters(), momentum=0.9, weight_decay=5e-4, decay_on="all")
+    sgd = Sgd(ours.named_parameters(), momentum=0.9, weight_decay=5e-4)
     for step in range(5):
         x = torch.randn(6, 3, 2, 2, generator=torch.Generator().manual_seed(step)).double()
         for net in (ours, theirs):
@@ -34,20 +34,8 @@ def test_iterates_equal_torchs_sgd() -> None:
         torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-12)
 
 
-def test_decay_on_weights_spares_biases_and_norms() -> None:
-    net = tiny()
-    sgd = Sgd(net.named_parameters(), momentum=0.0, weight_decay=0.5, decay_on="weights")
-    before = {name: p.detach().clone() for name, p in net.named_parameters()}
-    for p in net.parameters():
-        p.grad = torch.zeros_like(p)
-    sgd.step(torch.tensor(1.0))
-    for name, p in net.named_parameters():
-        factor = 0.5 if p.ndim > 1 else 1.0
-        torch.testing.assert_close(p.detach(), factor * before[name])
-
-
 def test_a_parameter_without_gradient_is_an_error() -> None:
-    sgd = Sgd(tiny().named_parameters(), momentum=0.9, weight_decay=0.0, decay_on="all")
+    sgd = Sgd(tiny().named_parameters(), momentum=0.9, weight_decay=0.0)
     with pytest.raises(RuntimeError, match=r"a parameter of shape \(4, 3, 1, 1\) got no gradient"):
         sgd.step(torch.tensor(0.1))
 
@@ -84,7 +72,7 @@ def one_by_one(value: np.ndarray, gradients: list[np.ndarray], share: float) -> 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=["plain", "last"])
 def test_muon_equals_a_loop_over_kernels_and_sgd_on_the_rest(memory_format: torch.memory_format) -> None:
     net, other = several_kernels(memory_format), several_kernels(memory_format)
-    sgd = partial(Sgd, momentum=0.9, weight_decay=5e-4, decay_on="all")
+    sgd = partial(Sgd, momentum=0.9, weight_decay=5e-4)
     muon = Muon(net.named_parameters(), sgd, kernel_factor=4.0)
     rest = sgd([(name, p) for name, p in other.named_parameters() if p.ndim != 4])
     gradients: dict[str, list[np.ndarray]] = {name: [] for name, _ in net.named_parameters()}
@@ -137,7 +125,7 @@ def test_orthogonal_in_bf16_stays_near_the_exact_one(smallest: float) -> None:
 
 def test_a_kernel_without_gradient_is_an_error_and_zero_gradients_leave_kernels_alone() -> None:
     net = several_kernels(torch.contiguous_format)
-    muon = Muon(net.named_parameters(), partial(Sgd, momentum=0.9, weight_decay=0.5, decay_on="all"), kernel_factor=1.0)
+    muon = Muon(net.named_parameters(), partial(Sgd, momentum=0.9, weight_decay=0.5), kernel_factor=1.0)
     for p in net.parameters():
         p.grad = torch.zeros_like(p)
     before = [p.detach().clone() for p in net.parameters()]

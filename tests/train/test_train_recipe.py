@@ -81,7 +81,14 @@ def test_runs_older_than_a_field_keep_their_digest() -> None:
 def test_records_with_options_that_are_no_more_are_read() -> None:
     """Of those only features of two stages changed what the trained network is."""
     gone = {"feature_mix": 0.4, "mix_until": 0.8, "turn_loss": 1.0, "mutual": 0.5, "stage_weight": 0.0}
-    gone |= {"average_decay": 0.9, "average_start": 0.1, "clean_statistics": True}
+    gone |= {
+        "average_decay": 0.9,
+        "average_start": 0.1,
+        "clean_statistics": True,
+        "decay_on": "all",
+        "warmup_epochs": 0.0,
+        "learn_scale": False,
+    }
     assert Recipe.from_dict({**PAPER.to_dict(), **gone}) == PAPER
     with pytest.raises(ValueError, match="features of two stages are no more, got a recipe of stage_weight 2"):
         Recipe.from_dict({**PAPER.to_dict(), "stage_weight": 2.0})
@@ -128,7 +135,7 @@ def test_rotations_quadruple_the_rows() -> None:
         ({"head_scale": 0.0}, "head_scale must be a positive number, got 0.0"),
         ({"cut_factor": -0.1}, "cut_factor must be a positive number, got -0.1"),
         ({"weight_decay": -1.0}, "weight_decay must be 0 or a positive number, got -1.0"),
-        ({"warmup_epochs": math.nan}, "warmup_epochs must be 0 or a positive number, got nan"),
+        ({"weight_decay": math.nan}, "weight_decay must be 0 or a positive number, got nan"),
         ({"momentum": 2.0}, r"momentum must lie in \[0, 1\); got 2.0"),
         ({"mean": (1.0, 2.0)}, r"mean must be three numbers, one for each channel, got \(1.0, 2.0\)"),
         ({"mean": (0.0, 0.0, math.nan)}, "mean must be three numbers, one for each channel, got"),

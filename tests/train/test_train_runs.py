@@ -69,7 +69,6 @@ def test_a_network_learns_colours_and_leaves_records(tmp_path: Path) -> None:
             "rotation_share": 0.5,
             "resized_share": 0.5,
             "backbone": "resnet18-he",
-            "decay_on": "weights",
             "head": "euclidean",
         },
         {"rotation_share": 0.5, "cutmix": 0.6, "head": "cosine", "margin": -0.1, "precision": "bf16"},
@@ -279,7 +278,7 @@ def test_weights_that_are_not_finite_are_never_written(tmp_path: Path) -> None:
     with torch.no_grad():
         outcome.network.head.weight[0, 0] = torch.nan
     with pytest.raises(ValueError, match=r"was not written, 'head\.weight' is not finite"):
-        training_run.save_weights(tmp_path, outcome.network, settings)
+        training_run.save_trained(tmp_path, outcome.network, settings, {})
     assert not (tmp_path / "weights.safetensors").exists()
 
 

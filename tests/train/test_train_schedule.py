@@ -21,9 +21,3 @@ def test_half_a_cosine() -> None:
     np.testing.assert_allclose(
         rates, [0.05, 0.025 * (1 + math.cos(math.pi / 4)), 0.025, 0.025 * (1 - math.cos(math.pi / 4))], rtol=1e-6
     )
-
-
-def test_warm_up_grows_linearly() -> None:
-    rates = learning_rates(Recipe(epochs=3, cuts=(2,), warmup_epochs=1.0), 4)
-    np.testing.assert_allclose(rates[:5], np.array([0.25, 0.5, 0.75, 1.0, 1.0]) * 0.05, rtol=1e-6)
-    np.testing.assert_allclose(rates[8:], 0.005, rtol=1e-6)

@@ -20,26 +20,24 @@ Where = Literal["stage", "unit"]
 class Trunk(nn.Module):
     """Images (n, 3, h, w) to the maps (n, c, h', w') before the cut: a stem, if the network has one, and units."""
 
-    def __init__(self, stem: nn.Module | None, units: Iterable[nn.Module], clock: Clock | None) -> None:
+    def __init__(self, units: Iterable[nn.Module], clock: Clock | None, stem: nn.Module | None = None) -> None:
         super().__init__()
-        self.stem, self.units, self.clock = stem, nn.ModuleList(units), clock
+        self.units, self.clock, self.stem = nn.ModuleList(units), clock, stem
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """(n, 3, h, w) to (n, c, h', w')."""
-        x = images if self.stem is None else self.stem(images)
-        return _through(self.units, x, self.clock)
+        x = x if self.stem is None else self.stem(x)
+        for unit in self.units:
+            x = unit(x) if self.clock is None else unit(x, self.clock)
+        return x
 
 
-class Tail(nn.Module):
+class Tail(Trunk):
     """Maps (n, c, h, w) before the cut to features (n, d)."""
 
-    def __init__(self, units: Iterable[nn.Module], clock: Clock | None) -> None:
-        super().__init__()
-        self.units, self.clock = nn.ModuleList(units), clock
-
-    def forward(self, maps: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """(n, c, h, w) to (n, d)."""
-        return _through(self.units, maps, self.clock).mean((2, 3))
+        return super().forward(x).mean((2, 3))
 
 
 def cut(backbone: nn.Module, where: Where) -> tuple[Trunk, Tail]:
@@ -57,10 +55,4 @@ def cut(backbone: nn.Module, where: Where) -> tuple[Trunk, Tail]:
     tail = stages[-1] if where == "stage" else stages[-1][-1:]
     units = [unit for stage in stages for unit in stage]
     mode = backbone.training
-    return Trunk(stem, units[: len(units) - len(tail)], clock).train(mode), Tail(tail, clock).train(mode)
-
-
-def _through(units: nn.ModuleList, x: Tensor, clock: Clock | None) -> Tensor:
-    for unit in units:
-        x = unit(x) if clock is None else unit(x, clock)
-    return x
+    return Trunk(units[: len(units) - len(tail)], clock, stem).train(mode), Tail(tail, clock).train(mode)

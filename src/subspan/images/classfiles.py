@@ -1,22 +1,17 @@
 """From named, encoded images with class keys to an :class:`ImageSet`: what folders, zips and CSVs have in common."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from subspan.images.decode import decode_all
 from subspan.images.errors import DataError
 from subspan.images.imageset import ImageSet
-
-if TYPE_CHECKING:
-    from subspan.images.options import ReadOptions
+from subspan.images.options import ReadOptions
 
 IMAGE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"))
 LIST_SUFFIXES = frozenset((".csv", ".json", ".md", ".txt"))  # of class lists and their like, in these folders
@@ -65,6 +60,14 @@ class ClassFile:
     part: str | None = None
 
 
+def read_file(path: Path) -> bytes:
+    """The content of an image file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"image {path} cannot be read: {error.strerror}") from error
+
+
 def is_image(name: str) -> bool:
     """Whether a file name is that of a visible image."""
     path = PurePosixPath(name)
@@ -87,10 +90,7 @@ def find(entries: Iterable[ImageFile]) -> Found:
             images.append(entry)
         elif str(path.parent) not in LIST_FOLDERS or path.suffix.lower() not in LIST_SUFFIXES:
             files.append(entry.file)
-    full = {
-        *map(PurePosixPath, LIST_FOLDERS),
-        *(above for image in images for above in PurePosixPath(image.file).parents),
-    }
+    full = set(map(PurePosixPath, LIST_FOLDERS)).union(*(PurePosixPath(image.file).parents for image in images))
     empty = [f"{folder}/" for folder in folders - full if folder.parent in full]  # the topmost ones
     return Found(sorted(images, key=lambda image: image.file), sorted(files) + sorted(empty))
 
@@ -148,9 +148,7 @@ def image_set_of(entries: Sequence[ClassFile], source: Path, options: ReadOption
     names, wnids = describe_classes(keys, source)
     files = tuple(entry.file for entry in entries)
     return ImageSet(
-        images=decode_all(
-            lambda i: entries[i].read(), files, options.size, options.fit, options.workers, options.progress
-        ),
+        images=decode_all(lambda i: entries[i].read(), files, options),
         labels=np.array([class_of[entry.key] for entry in entries], dtype=np.int64),
         class_names=names,
         wnids=wnids,

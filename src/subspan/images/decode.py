@@ -14,23 +14,19 @@ What becomes of images that are not plain 8-bit RGB:
   the file. Nothing is skipped.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from typing import Literal
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from subspan.images.errors import DataError
 from subspan.images.imageset import UInt8Array
+from subspan.images.options import Fit, ReadOptions
 from subspan.progress import progress_bar
-
-Fit = Literal["crop", "squash"]
 
 CHUNK = 64  # images per job: large enough to hide the cost of a job, small enough for a smooth bar
 
@@ -50,7 +46,7 @@ def decode_image(
         if size is not None and min(image.size) > 4 * size:
             image.draft("RGB", (2 * size, 2 * size))  # JPEG only: decodes at 1/2, 1/4 or 1/8, never below this size
         ImageOps.exif_transpose(image, in_place=True)
-        return _to_array(_fitted(_rgb(image, file), size, fit, resample))
+        return _fitted(_rgb(image, file), size, fit, resample)
 
 
 def convert_image(
@@ -62,7 +58,7 @@ def convert_image(
 ) -> UInt8Array:
     """An image that Pillow has opened, by the same rules; it stays as it is."""
     with _named_errors(file, 0):
-        return _to_array(_fitted(_rgb(ImageOps.exif_transpose(image), file), size, fit, resample))
+        return _fitted(_rgb(ImageOps.exif_transpose(image), file), size, fit, resample)
 
 
 @contextmanager
@@ -83,55 +79,29 @@ def _named_errors(file: str, length: int) -> Iterator[None]:
         raise DataError(f"image {file} is corrupt or truncated: {error}") from error
 
 
-def resize_array(pixels: UInt8Array, size: int | None, fit: Fit = "crop") -> UInt8Array:
-    """An array (height, width, 3) in the size wanted, by the same rule as an encoded image."""
-    if size is None or pixels.shape[:2] == (size, size):
-        return pixels
-    return _to_array(_fitted(Image.fromarray(pixels), size, fit))
-
-
-def decode_all(
-    read: Callable[[int], bytes],
-    files: Sequence[str],
-    size: int | None = 84,
-    fit: Fit = "crop",
-    workers: int | None = None,
-    progress: bool = True,
-) -> UInt8Array:
+def decode_all(read: Callable[[int], bytes], files: Sequence[str], options: ReadOptions) -> UInt8Array:
     """Images (n, height, width, 3) from their encoded bytes ``read(i)``, in threads: Pillow decodes outside the GIL.
 
-    With ``size=None`` all images must have the size of the first. A bad image ends the work; the error names it.
+    With no size given all images must have the size of the first. A bad image ends the work; the error names it.
     """
 
     def one(index: int) -> UInt8Array:
-        return decode_image(read(index), files[index], size, fit)
+        return decode_image(read(index), files[index], options.size, options.fit)
 
-    return _fill(one, files, size, workers, progress, "decoding images")
+    return _fill(one, files, options, "decoding images")
 
 
-def resize_all(
-    arrays: Sequence[UInt8Array] | UInt8Array,
-    files: Sequence[str],
-    size: int | None = 84,
-    fit: Fit = "crop",
-    workers: int | None = None,
-    progress: bool = True,
-) -> UInt8Array:
+def resize_all(arrays: Sequence[UInt8Array] | UInt8Array, files: Sequence[str], options: ReadOptions) -> UInt8Array:
     """Decoded images (n, height, width, 3), or a sequence of (height, width, 3), in the size wanted."""
+    size = options.size
     if isinstance(arrays, np.ndarray) and (size is None or arrays.shape[1:3] == (size, size)):
         return arrays
-    return _fill(lambda i: resize_array(arrays[i], size, fit), files, size, workers, progress, "scaling images")
+    return _fill(lambda i: _fitted(Image.fromarray(arrays[i]), size, options.fit), files, options, "scaling images")
 
 
-def _fill(
-    one: Callable[[int], UInt8Array],
-    files: Sequence[str],
-    size: int | None,
-    workers: int | None,
-    progress: bool,
-    description: str,
-) -> UInt8Array:
+def _fill(one: Callable[[int], UInt8Array], files: Sequence[str], options: ReadOptions, description: str) -> UInt8Array:
     """``one(i)`` for every file, in threads, in one array (n, height, width, 3)."""
+    size = options.size
     n = len(files)
     if size is not None and size < 1:
         raise DataError(f"the size of images must be at least 1, got {size}")
@@ -153,8 +123,8 @@ def _fill(
         return last - first
 
     with (
-        progress_bar(description, n, progress) as advance,
-        ThreadPoolExecutor(workers or usable_cores()) as pool,
+        progress_bar(description, n, options.progress) as advance,
+        ThreadPoolExecutor(options.workers or usable_cores()) as pool,
     ):
         jobs = [pool.submit(job, first) for first in range(0, n, CHUNK)]
         try:
@@ -190,15 +160,12 @@ def _rgb(image: Image.Image, file: str) -> Image.Image:
 
 def _fitted(
     image: Image.Image, size: int | None, fit: Fit, resample: Image.Resampling = Image.Resampling.BICUBIC
-) -> Image.Image:
-    if size is None or image.size == (size, size):
-        return image
-    if fit == "squash":
-        return image.resize((size, size), resample)
-    if fit == "crop":
-        return ImageOps.fit(image, (size, size), resample)
-    raise DataError(f"fit must be 'crop' or 'squash', got {fit!r}")
-
-
-def _to_array(image: Image.Image) -> UInt8Array:
+) -> UInt8Array:
+    if size is not None and image.size != (size, size):
+        if fit == "squash":
+            image = image.resize((size, size), resample)
+        elif fit == "crop":
+            image = ImageOps.fit(image, (size, size), resample)
+        else:
+            raise DataError(f"fit must be 'crop' or 'squash', got {fit!r}")
     return np.asarray(image, dtype=np.uint8)

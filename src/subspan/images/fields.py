@@ -1,7 +1,5 @@
 """The fields of the old data sets' dictionaries, each checked for its kind: an error names the field and its file."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

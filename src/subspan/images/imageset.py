@@ -1,16 +1,14 @@
 """The one form in which every reader hands over images, and from which every split is made."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from subspan.images.errors import DataError
 
@@ -99,47 +97,6 @@ class ImageSet:
         """Ascending indices of one class's images, (m,)."""
         return self._indices_by_class[class_index]
 
-    def counts(self) -> IntArray:
-        """Images per class, (C,)."""
-        return np.bincount(self.labels, minlength=len(self.class_names)).astype(np.int64)
-
-    def select(self, indices: ArrayLike) -> ImageSet:
-        """The images at ``indices`` (m,), in that order; classes and their indices stay as they are."""
-        rows = np.asarray(indices)
-        if rows.ndim != 1 or not (np.issubdtype(rows.dtype, np.integer) or rows.size == 0):
-            raise DataError(f"indices must be integers (m,), got {rows.dtype} {rows.shape}")
-        rows = rows.astype(np.int64)
-        if rows.size and not 0 <= rows.min() <= rows.max() < len(self):
-            raise DataError(f"indices must lie in 0..{len(self) - 1}, got {rows.min()}..{rows.max()}")
-        return ImageSet(
-            images=self.images[rows],
-            labels=self.labels[rows],
-            class_names=self.class_names,
-            wnids=self.wnids,
-            files=tuple(self.files[row] for row in rows),
-            parts=None if self.parts is None else tuple(self.parts[row] for row in rows),
-            source=self.source,
-        )
-
-    def of_classes(self, classes: Iterable[int | str]) -> ImageSet:
-        """Only these classes (indices or keys), renumbered 0, 1, ... in the order given; images keep their order."""
-        chosen = [self.class_index(c) if isinstance(c, str) else int(c) for c in classes]
-        _refuse_repeats("class", chosen)
-        if any(not 0 <= c < len(self.class_names) for c in chosen):
-            raise DataError(f"classes must lie in 0..{len(self.class_names) - 1}, got {chosen}")
-        renumbered = np.full(len(self.class_names), -1, dtype=np.int64)
-        renumbered[chosen] = np.arange(len(chosen))
-        kept = self.select(np.flatnonzero(renumbered[self.labels] >= 0))
-        return ImageSet(
-            images=kept.images,
-            labels=renumbered[kept.labels],
-            class_names=tuple(self.class_names[c] for c in chosen),
-            wnids=None if self.wnids is None else tuple(self.wnids[c] for c in chosen),
-            files=kept.files,
-            parts=kept.parts,
-            source=self.source,
-        )
-
     def digest(self) -> str:
         """sha256 over pixels, labels, class names, wnids, file names and parts, in order; not over ``source``."""
         names = (self.class_names, self.wnids or (), self.files, self.parts or ())
@@ -149,7 +106,7 @@ class ImageSet:
         return sha.hexdigest()
 
 
-def _refuse_repeats(what: str, values: Sequence[str] | Sequence[int]) -> None:
+def _refuse_repeats(what: str, values: Sequence[str]) -> None:
     if len(set(values)) == len(values):
         return
     value, times = Counter(values).most_common(1)[0]

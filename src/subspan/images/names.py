@@ -1,7 +1,5 @@
 """Class names for wnids, from the lists that come with the data sets."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -9,12 +7,7 @@ from pathlib import Path
 
 from subspan.images.formats.lists import find_beside, read_json
 
-WNID = re.compile(r"n\d{8}")
-
-
-def all_wnids(keys: Sequence[str]) -> bool:
-    """Whether every key is a WordNet id such as ``n01532829``."""
-    return bool(keys) and all(WNID.fullmatch(key) for key in keys)
+WNID = re.compile(r"n\d{8}")  # of WordNet, such as n01532829
 
 
 def describe_classes(keys: Sequence[str], source: Path) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
@@ -25,7 +18,7 @@ def describe_classes(keys: Sequence[str], source: Path) -> tuple[tuple[str, ...]
     its own name. Where all keys are ``words`` of that list, as in tieredImageNet's labels, they give the wnids.
     """
     rows = _rows_beside(source)
-    if not all_wnids(keys):
+    if not (keys and all(WNID.fullmatch(key) for key in keys)):
         wnid_of = {row["words"]: row["wnid"] for row in rows if "words" in row}
         if not keys or not set(keys) <= set(wnid_of):
             return tuple(keys), None

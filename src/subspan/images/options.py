@@ -1,10 +1,9 @@
 """What a reader is told beside the path, once for all formats."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Literal
 
-from subspan.images.decode import Fit
+Fit = Literal["crop", "squash"]
 
 PARTS = ("train", "val", "test")  # into which a data set of few-shot learning is usually divided
 

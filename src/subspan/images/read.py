@@ -1,14 +1,11 @@
 """One verb for every format: ``read_images`` recognises what a path holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
-from subspan.images.decode import Fit
 from subspan.images.errors import DataError
 from subspan.images.formats.registry import image_formats
 from subspan.images.imageset import ImageSet
-from subspan.images.options import ReadOptions
+from subspan.images.options import Fit, ReadOptions
 
 
 def read_images(

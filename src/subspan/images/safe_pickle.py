@@ -6,8 +6,6 @@ are rebuilt from the public interface of numpy, so that files of Python 2 and 3,
 alike.
 """
 
-from __future__ import annotations
-
 import collections
 import pickle
 from collections.abc import Callable

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 
 from subspan.arrays import FloatArray
 from subspan.backbones.modules import feature_dim, module_digest
-from subspan.images.classfiles import ImageFile
-from subspan.images.decode import Fit, convert_image, decode_image, usable_cores
+from subspan.images.classfiles import ImageFile, read_file
+from subspan.images.decode import convert_image, decode_image, usable_cores
 from subspan.images.errors import DataError
+from subspan.images.options import Fit
 from subspan.values import normalised, tensor_of
 
 Pixels = NDArray[np.uint8]
@@ -46,8 +47,8 @@ class Preprocessing:
 
     size: int = 224
     resize: int = 256
-    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
-    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
+    std: tuple[float, ...] = (0.229, 0.224, 0.225)
     interpolation: Interpolation = "bicubic"
     fit: Fit = "crop"
 
@@ -67,10 +68,7 @@ class Preprocessing:
             image, name = image.read(), image.file
         elif isinstance(image, os.PathLike):
             name = os.fspath(image)
-            try:
-                image = Path(image).read_bytes()
-            except OSError as error:
-                raise DataError(f"image {name} cannot be read: {error.strerror}") from error
+            image = read_file(Path(image))
         if isinstance(image, np.ndarray):
             if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
                 raise DataError(
@@ -158,26 +156,25 @@ class Backbone(ABC):
                 return error
 
         with ThreadPoolExecutor(usable_cores()) as pool:
+
+            def submit(start: int) -> list[Future[Pixels | DataError]]:
+                return [pool.submit(one, place) for place in range(start, min(start + BATCH, len(images)))]
+
             starts = range(0, len(images), BATCH)
-            waiting: list[list[Future[Pixels | DataError]]] = []
-            for start in starts[:2]:
-                waiting.append([pool.submit(one, i) for i in range(start, min(start + BATCH, len(images)))])
+            waiting = [submit(start) for start in starts[:2]]
             try:
-                for number, start in enumerate(starts):
+                for start in starts:
                     results = [job.result() for job in waiting.pop(0)]
-                    if number + 2 < len(starts):
-                        ahead = starts[number + 2]
-                        waiting.append([pool.submit(one, i) for i in range(ahead, min(ahead + BATCH, len(images)))])
-                    good: list[int] = []
+                    waiting.append(submit(start + 2 * BATCH))
+                    good: dict[int, Pixels] = {}
                     for place, result in enumerate(results, start):
                         if isinstance(result, np.ndarray):
-                            good.append(place)
+                            good[place] = result
                         elif bad is None:
                             raise result
                         else:
                             bad(place, result)
-                    kept = [result for result in results if isinstance(result, np.ndarray)]
-                    yield good, np.stack(kept) if kept else np.empty((0, 0, 0, 3), np.uint8)
+                    yield list(good), np.stack([*good.values()]) if good else np.empty((0, 0, 0, 3), np.uint8)
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 

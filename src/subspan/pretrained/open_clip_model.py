@@ -4,24 +4,14 @@
 """
 
 import contextlib
+from collections import OrderedDict
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from subspan.pretrained.backbone import BackboneError, Preprocessing, TorchBackbone
 from subspan.pretrained.registry import loading, optional_import, register_source, split_file
 from subspan.pretrained.without_torchvision import importable_without_torchvision
-
-
-class ImageHalf(nn.Module):
-    """Images to the vectors that are compared with texts."""
-
-    def __init__(self, visual: nn.Module) -> None:
-        super().__init__()
-        self.visual = visual
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.visual(images)
 
 
 @register_source("open_clip:MODEL/WEIGHTS")
@@ -48,7 +38,8 @@ def open_clip_model(name: str, digest: str | None) -> TorchBackbone:
     with loading("open_clip", name):
         visual: Any = open_clip.create_model(model, pretrained=str(weights)).visual
     placed = f"open_clip:{name}" if file is None else f"open_clip:{model}@{file}"
-    return TorchBackbone(placed, ImageHalf(visual), preprocessing_of(visual.preprocess_cfg, name), digest)
+    half = nn.Sequential(OrderedDict(visual=visual))  # so named, its weights have the digest that models keep
+    return TorchBackbone(placed, half, preprocessing_of(visual.preprocess_cfg, name), digest)
 
 
 def _let_transformers_look() -> None:

@@ -37,11 +37,6 @@ def own_run(place: str, digest: str | None) -> TorchBackbone:
     except (OSError, ValueError, KeyError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise BackboneError(f"backbone 'subspan:{place}' cannot be loaded: {reason}") from error
-    mean, std = settings.recipe.mean, settings.recipe.std
-    preprocessing = Preprocessing(
-        size=settings.image_size,
-        resize=settings.image_size,
-        mean=(mean[0], mean[1], mean[2]),
-        std=(std[0], std[1], std[2]),
-    )
+    recipe, size = settings.recipe, settings.image_size
+    preprocessing = Preprocessing(size=size, resize=size, mean=recipe.mean, std=recipe.std)
     return TorchBackbone(f"subspan:{Path(place).resolve()}", HeadInputs(network), preprocessing, digest)

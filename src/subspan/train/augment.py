@@ -36,11 +36,9 @@ class Augment(nn.Module):
         self.recipe, self.classes = recipe, classes
         # Tensors made while a CUDA graph is captured would be copied from the host; so all constants are buffers. What
         # members may differ in is one, too: compiled code then serves them all.
-        for name in ("jitter", "resized_share", "cutmix"):
+        for name in ("jitter", "resized_share", "cutmix", "mean", "std"):
             self.register_buffer(name, torch.tensor(getattr(recipe, name), dtype=torch.float32))
         self._jitters, self._resizes, self._mixes = recipe.jitter > 0, recipe.resized_share > 0, recipe.cutmix > 0
-        self.register_buffer("mean", torch.tensor(recipe.mean, dtype=torch.float32))
-        self.register_buffer("std", torch.tensor(recipe.std, dtype=torch.float32))
         self.register_buffer("luma", torch.tensor(_GRAY, dtype=torch.float32))
         orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]
         self.register_buffer("orders", torch.tensor(orders))
@@ -77,14 +75,11 @@ class Augment(nn.Module):
             quarters = torch.where(turned, 1 + _integers(fold(key, _TURN_BY), place, TURNS - 1), 0)
             pixels = turn(pixels, quarters)
             labels = labels + quarters * self.classes
-        images = scale_down(self.normalise(pixels), size or recipe.crop_size)
+        images = ((pixels - self.mean) / self.std).permute(0, 3, 1, 2)  # channels stay last in memory
+        images = scale_down(images, size or recipe.crop_size)
         if not self._mixes:
             return images, labels, labels, torch.ones((), device=images.device)
         return self.mix(images, labels, step, place)
-
-    def normalise(self, pixels: Tensor) -> Tensor:
-        """Pixels (b, s, s, 3) in [0, 1] to network inputs (b, 3, s, s), channels last in memory."""
-        return ((pixels - self.mean) / self.std).permute(0, 3, 1, 2)
 
     def crop(self, store: Tensor, rows: Tensor, key: Tensor, place: Tensor) -> Tensor:
         """Random crops (b, s, s, 3) in [0, 1]: padded, or for a share of the images by area and resized."""

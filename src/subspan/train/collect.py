@@ -1,7 +1,8 @@
 """Which images of a split become features, and in what form: the contents of a feature file."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +102,7 @@ def choose(images: ImageSet, split: Split, contents: Contents) -> Chosen:
 def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Contents) -> Collected:
     """Compute the features of a split's images."""
     chosen = choose(images, split, contents)
-    train = _per_class(extractor, chosen.base_train)
+    train = _per_class(extractor.plain, chosen.base_train)
     by_class = [part.astype(np.float64) for part in train]
     width = train[0].shape[1]
     small = width * (width + 1) <= _COVARIANCE_BYTES
@@ -111,9 +112,9 @@ def collect(extractor: Extractor, images: ImageSet, split: Split, contents: Cont
     return Collected(
         base_mean=np.stack([part.mean(0) for part in by_class]).astype(np.float32),
         base_count=np.array([len(rows) for rows in chosen.base_train]),
-        base_test=_per_class(extractor, chosen.base_test),
+        base_test=_per_class(extractor.plain, chosen.base_test),
         base_memory=np.stack([part[place] for part, place in zip(train, chosen.base_memory, strict=True)]),
-        novel_test=_per_class(extractor, chosen.novel_test),
+        novel_test=_per_class(extractor.plain, chosen.novel_test),
         novel_support=copies.reshape(*support.shape, contents.copies, -1),
         base_classes=chosen.base_classes,
         novel_classes=chosen.novel_classes,
@@ -130,11 +131,10 @@ def collect_base(
     """
     split.check_made_from(images)
     rows = _by_class(images, split, chosen)
-    every, cuts = np.concatenate(rows), np.cumsum([len(part) for part in rows])[:-1]
-    plain = np.split(extractor.plain(every), cuts)
+    plain = _per_class(extractor.plain, rows)
     if not turned:
         return plain, None
-    return plain, np.split(np.stack([extractor.turned(every, quarters) for quarters in (1, 2, 3)], axis=1), cuts)
+    return plain, _per_class(lambda every: np.stack([extractor.turned(every, q) for q in (1, 2, 3)], axis=1), rows)
 
 
 def _by_class(images: ImageSet, split: Split, rows: IntArray) -> list[IntArray]:
@@ -194,6 +194,10 @@ def _shuffled(arrays: list[IntArray] | tuple[IntArray, ...], seed: int) -> list[
     return [np.random.default_rng(derive_seed(seed, "test", i)).permutation(rows) for i, rows in enumerate(arrays)]
 
 
-def _per_class(extractor: Extractor, rows: list[IntArray]) -> list[FloatArray]:
-    cuts = np.cumsum([len(r) for r in rows])[:-1]
-    return np.split(extractor.plain(np.concatenate(rows)), cuts)
+def _per_class(compute: Callable[[IntArray], FloatArray], rows: list[IntArray]) -> list[FloatArray]:
+    return np.split(compute(np.concatenate(rows)), np.cumsum([len(part) for part in rows])[:-1])
+
+
+def labels_of(parts: Sequence[NDArray[Any]]) -> IntArray:
+    """The class (n,) of every row, counted from 0."""
+    return np.repeat(np.arange(len(parts)), [len(part) for part in parts])

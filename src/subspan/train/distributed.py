@@ -6,8 +6,7 @@ epoch), dropout noise and the partners of mixed images.
 """
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,13 +26,10 @@ class Processes:
         self.share = Share() if fabric is None else Share(fabric.global_rank, fabric.world_size)
 
     @classmethod
-    @contextmanager
-    def start(cls, device_name: str) -> Iterator["Processes"]:
+    def start(cls, device_name: str) -> "Processes":
         """Join the processes that torchrun started, or be the only one."""
-        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-            yield cls(find_device(device_name))
-            return
-        yield cls(*_launch(device_name))
+        alone = int(os.environ.get("WORLD_SIZE", "1")) == 1
+        return cls(find_device(device_name)) if alone else cls(*_launch(device_name))
 
     @property
     def first(self) -> bool:

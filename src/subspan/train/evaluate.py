@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 import torch
@@ -9,7 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from subspan.backbones.network import Network
+from subspan.train.job import Job
+from subspan.train.recipe import Recipe
 from subspan.values import normalised
+
+Part = Literal["validation", "test"]
 
 CHUNK = 500  # images at once
 
@@ -26,49 +31,41 @@ def evaluation_mode(network: nn.Module) -> Iterator[None]:
         network.train(training)
 
 
-def batches(images: NDArray[np.uint8] | Tensor, rows: NDArray[np.int64], device: torch.device) -> Iterator[Tensor]:
-    """uint8 images[rows] on the device, ``CHUNK`` at a time."""
+def batches(
+    images: NDArray[np.uint8] | Tensor, rows: NDArray[np.int64], device: torch.device
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """uint8 images[rows] and the rows themselves on the device, ``CHUNK`` at a time."""
     for start in range(0, len(rows), CHUNK):
         chosen = rows[start : start + CHUNK]
-        if isinstance(images, Tensor):
-            yield images[torch.from_numpy(chosen).to(images.device)].to(device)
-        else:
-            yield torch.from_numpy(images[chosen]).to(device)
+        places = torch.from_numpy(chosen)
+        pixels = images[places.to(images.device)] if isinstance(images, Tensor) else torch.from_numpy(images[chosen])
+        yield pixels.to(device), places.to(device)
 
 
 def inputs(
-    images: NDArray[np.uint8] | Tensor,
-    rows: NDArray[np.int64],
-    mean: tuple[float, ...],
-    std: tuple[float, ...],
-    device: torch.device,
+    images: NDArray[np.uint8] | Tensor, rows: NDArray[np.int64], recipe: Recipe, device: torch.device
 ) -> Iterator[Tensor]:
     """Network inputs (n, 3, h, w) of uint8 images[rows], ``CHUNK`` at a time."""
-    for pixels in batches(images, rows, device):
-        yield normalised(pixels, mean, std)
+    for pixels, _ in batches(images, rows, device):
+        yield normalised(pixels, recipe.mean, recipe.std)
 
 
-def accuracy(
+def job_accuracy(
     network: Network,
     images: NDArray[np.uint8] | Tensor,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    *,
-    mean: tuple[float, ...],
-    std: tuple[float, ...],
-    classes: int,
+    job: Job,
+    part: Part,
+    recipe: Recipe,
     device: torch.device,
+    *,
     bf16: bool = False,
 ) -> float:
-    """Percent of ``images[rows]`` whose largest logit among the first ``classes`` is at their label (n,)."""
+    """Percent of a job's validation or test images that are classified correctly among its base classes."""
+    validation = job.validation_rows, job.validation_labels
+    rows, labels = validation if part == "validation" else (job.test_rows, job.test_labels)
     if len(rows) == 0:
         return float("nan")
-    correct = torch.zeros((), device=device)
     with evaluation_mode(network), torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
-        start = 0
-        for shown in inputs(images, rows, mean, std, device):
-            logits = network(shown)[:, :classes]
-            truth = torch.from_numpy(labels[start : start + len(shown)]).to(device)
-            correct += (logits.argmax(1) == truth).sum()
-            start += len(shown)
-    return 100 * float(correct) / len(rows)
+        shown = inputs(images, rows, recipe, device)
+        answers = torch.cat([network(some)[:, : job.base_classes].argmax(1) for some in shown])
+    return 100 * float((answers.cpu().numpy() == labels).sum()) / len(rows)

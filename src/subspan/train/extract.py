@@ -79,7 +79,7 @@ class Extractor:
         self._network = network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         self._recipe, self._images, self._device = recipe, images, device
         self._cache, self._viewing = cache, viewing or Viewing()
-        self._weights = weights_digest(network)
+        self._weights = module_digest(network.backbone)  # the head does not shape features
 
     @property
     def about(self) -> dict[str, Any]:
@@ -93,8 +93,7 @@ class Extractor:
 
     def plain(self, rows: NDArray[np.int64]) -> FloatArray:
         """Features (n, d) of the images as they are."""
-        how = {"view": "plain"}
-        return self._cached(rows, how, lambda: self._run(rows, self._show_plain))
+        return self._cached(rows, {"view": "plain"}, lambda: self._run(rows, self._show_plain))
 
     def turned(self, rows: NDArray[np.int64], quarters: int) -> FloatArray:
         """Features (n, d) of the images turned by so many quarters of a circle."""
@@ -112,15 +111,9 @@ class Extractor:
         if count < 1:
             raise ValueError(f"at least one copy of an image is needed, got {count}")
         recipe = self._copying_recipe
-        how = {
-            "view": "copies",
-            "count": count,
-            "seed": seed,
-            "rows": hashlib.sha256(
-                np.ascontiguousarray(rows).tobytes()
-            ).hexdigest(),  # a copy's draw depends on the row
-            "crop": [recipe.crop_size, recipe.padding, recipe.flip],
-        }
+        places = hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()  # a copy's draw depends on the row
+        crop = [recipe.crop_size, recipe.padding, recipe.flip]
+        how = {"view": "copies", "count": count, "seed": seed, "rows": places, "crop": crop}
 
         def compute() -> FloatArray:
             return np.stack([self._run(rows, self._show_copy(copy, seed)) for copy in range(count)], axis=1)
@@ -131,12 +124,8 @@ class Extractor:
         """The copies themselves (n, count, 3, h, w), normalised: what the network sees when `copies` is asked."""
         every = []
         for copy in range(count):
-            show, start = self._show_copy(copy, seed), 0
-            parts: list[Tensor] = []
-            for pixels in batches(self._images, rows, self._device):
-                parts.append(show(pixels, torch.from_numpy(rows[start : start + len(pixels)]).to(self._device)))
-                start += len(pixels)
-            every.append(torch.cat(parts))
+            show = self._show_copy(copy, seed)
+            every.append(torch.cat([show(*batch) for batch in batches(self._images, rows, self._device)]))
         return torch.stack(every, dim=1)
 
     @property
@@ -164,13 +153,9 @@ class Extractor:
             evaluation_mode(self._network),
             torch.autocast(self._device.type, torch.bfloat16, enabled=self._viewing.precision == "bf16"),
         ):
-            start = 0
-            for pixels in batches(self._images, rows, self._device):
-                chosen = torch.from_numpy(rows[start : start + len(pixels)]).to(self._device)
-                inputs = show(pixels, chosen)
-                features = [torch.stack([*map(self._look, kind)]).mean(0) for kind in self._views(inputs)]
+            for batch in batches(self._images, rows, self._device):
+                features = [torch.stack([*map(self._look, kind)]).mean(0) for kind in self._views(show(*batch))]
                 parts.append(torch.stack(features).mean(0).cpu())
-                start += len(pixels)
         dim = self._network.head.weight.shape[1]
         return torch.cat(parts).numpy() if parts else np.zeros((0, dim), dtype=np.float32)
 
@@ -225,11 +210,6 @@ def enlarged(images: Tensor, share: float, place: tuple[float, float]) -> Tensor
     inner = images[:, :, top : top + kept[0], left : left + kept[1]]
     scaled = interpolate(inner, size=tuple(sides), mode="bilinear", align_corners=False)
     return scaled.contiguous(memory_format=torch.channels_last)
-
-
-def weights_digest(network: Network) -> str:
-    """sha256 over names and values of the backbone's state; the head does not shape features."""
-    return module_digest(network.backbone)
 
 
 def pixels_digest(images: NDArray[np.uint8], rows: NDArray[np.int64]) -> str:

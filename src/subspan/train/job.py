@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from subspan.images.imageset import ImageSet
+from subspan.images.imageset import ImageSet, IntArray
 from subspan.images.splits.split import Split
 
 
@@ -22,12 +21,12 @@ class Job:
     seed: int
     classes: int
     base_classes: int
-    train_rows: NDArray[np.int64]
-    train_labels: NDArray[np.int64]
-    validation_rows: NDArray[np.int64]
-    validation_labels: NDArray[np.int64]
-    test_rows: NDArray[np.int64]
-    test_labels: NDArray[np.int64]
+    train_rows: IntArray
+    train_labels: IntArray
+    validation_rows: IntArray
+    validation_labels: IntArray
+    test_rows: IntArray
+    test_labels: IntArray
     split_digest: str = ""
 
     @classmethod
@@ -35,20 +34,18 @@ class Job:
         """The base session of a split."""
         label_of = np.full(len(images.class_names), -1, dtype=np.int64)
         label_of[list(split.training_classes)] = np.arange(len(split.training_classes))
-        labels = label_of[images.labels]
-        rows = split.training_images, split.base_validation, split.base_test
-        (train, train_labels), (validation, validation_labels), (test, test_labels) = ((r, labels[r]) for r in rows)
+
+        def part(rows: IntArray) -> tuple[IntArray, IntArray]:
+            return rows, label_of[images.labels[rows]]
+
         return cls(
-            name=split.name,
-            folder=folder,
-            seed=seed,
-            classes=len(split.training_classes),
-            base_classes=len(split.base_classes),
-            train_rows=train,
-            train_labels=train_labels,
-            validation_rows=validation,
-            validation_labels=validation_labels,
-            test_rows=test,
-            test_labels=test_labels,
-            split_digest=split.digest(),
+            split.name,
+            folder,
+            seed,
+            len(split.training_classes),
+            len(split.base_classes),
+            *part(split.training_images),
+            *part(split.base_validation),
+            *part(split.base_test),
+            split.digest(),
         )

@@ -16,18 +16,14 @@ def mixed_cross_entropy(
 
     def likelihood(chosen: Tensor) -> Tensor:
         """Log-likelihood (n,) of one label per image."""
-        lowered = logits.float() if margin is None else _less(logits, chosen, margin)
+        lowered = logits.float()
+        if margin is not None:
+            lowered = lowered - margin * (torch.arange(logits.shape[1], device=logits.device) == chosen[:, None])
         log_probabilities = functional.log_softmax(lowered, dim=1)
         found = log_probabilities.gather(1, chosen[:, None]).squeeze(1)
         return found if smoothing == 0 else (1 - smoothing) * found + smoothing * log_probabilities.mean(1)
 
     return -(share * likelihood(labels) + (1 - share) * likelihood(partners)).mean()
-
-
-def _less(logits: Tensor, labels: Tensor, margin: Tensor) -> Tensor:
-    """Logits (n, C) with the margin () taken from each label's."""
-    column = torch.arange(logits.shape[1], device=logits.device)
-    return logits.float() - margin * (column == labels[:, None])
 
 
 def count_correct(logits: Tensor, labels: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from subspan.backbones.cut import Tail, Where, cut
@@ -18,7 +17,7 @@ from subspan.backbones.network import Network
 from subspan.features.feature_set import FeatureSet
 from subspan.images.imageset import ImageSet
 from subspan.images.splits.split import Split
-from subspan.train.collect import Chosen, Contents, choose
+from subspan.train.collect import Chosen, Contents, choose, labels_of
 from subspan.train.evaluate import CHUNK, evaluation_mode, inputs
 from subspan.train.extract import Extractor
 from subspan.train.recipe import Recipe
@@ -87,20 +86,19 @@ def split_maps(
     extractor = Extractor(network, settings.recipe, images.images, device=device)  # moves the network to the device
     network.eval().requires_grad_(False)
     trunk, tail = cut(network.backbone, where)
-    plain = np.concatenate([*chosen.base_test, *chosen.novel_test])
-    train, support = np.concatenate(chosen.base_train), chosen.novel_support.reshape(-1)
-    total = len(plain) + len(support) * contents.copies + len(train)
+    shown_once = sum(map(len, (*chosen.base_test, *chosen.novel_test)))
+    first = shown_once + chosen.novel_support.size * contents.copies  # of the training images
+    total = first + sum(map(len, chosen.base_train))
     if total >= EXACT:
         raise ValueError(f"{total} maps are too many: positions are whole numbers in float32 up to {EXACT} only")
-    stream = _shown(extractor, settings.recipe, images, plain, chosen, contents.copies, train, device)
+    stream = _shown(extractor, settings.recipe, images, chosen, contents.copies, device)
     maps = _computed(trunk, stream, total, device, tell)
-    first = total - len(train)
     return SplitMaps(
         tail=tail,
         head=network.head,
         maps=maps,
         training=torch.arange(first, total, device=device),
-        labels=_labels(chosen.base_train, device),
+        labels=torch.from_numpy(labels_of(chosen.base_train)).to(device),
         items=_positions(chosen, contents, images, split),
         class_count=len(chosen.base_train),
     )
@@ -110,19 +108,18 @@ def _shown(
     extractor: Extractor,
     recipe: Recipe,
     images: ImageSet,
-    plain: NDArray[np.int64],
     chosen: Chosen,
     copies: int,
-    train: NDArray[np.int64],
     device: torch.device,
 ) -> Iterator[Tensor]:
     """Network inputs (n, 3, h, w), some at a time: plain images, copies of the support, training images."""
-    support = chosen.novel_support.reshape(-1)
-    yield from inputs(images.images, plain, recipe.mean, recipe.std, device)
+    plain = np.concatenate([*chosen.base_test, *chosen.novel_test])
+    train, support = np.concatenate(chosen.base_train), chosen.novel_support.reshape(-1)
+    yield from inputs(images.images, plain, recipe, device)
     for start in range(0, len(support), _COPIES_CHUNK):
         rows = support[start : start + _COPIES_CHUNK]
         yield extractor.shown_copies(rows, copies, chosen.copies_seed).flatten(0, 1)
-    yield from inputs(images.images, train, recipe.mean, recipe.std, device)
+    yield from inputs(images.images, train, recipe, device)
 
 
 def _computed(
@@ -156,24 +153,17 @@ def _room(part: Tensor, total: int, device: torch.device) -> Tensor:
     return torch.empty((total, *part.shape[1:]), dtype=dtype, device=place, memory_format=torch.channels_last)
 
 
-def _labels(parts: list[NDArray[np.int64]], device: torch.device) -> Tensor:
-    """The class (n,) of every row, counted from 0."""
-    counts = torch.tensor([len(part) for part in parts])
-    return torch.repeat_interleave(torch.arange(len(parts)), counts).to(device)
-
-
 def _positions(chosen: Chosen, contents: Contents, images: ImageSet, split: Split) -> FeatureSet:
     """The feature set of the split with positions (..., 1) in place of features, its items as in a feature file."""
     base, novel = sum(map(len, chosen.base_test)), sum(map(len, chosen.novel_test))
     support = chosen.novel_support.size
     place = np.arange(base + novel + support * contents.copies, dtype=np.float32)[:, None]
-    cpu = torch.device("cpu")
     return FeatureSet(
         base_weight=np.zeros((len(chosen.base_train), 1), dtype=np.float32),
         base_test=place[:base],
-        base_test_labels=_labels(chosen.base_test, cpu).numpy(),
+        base_test_labels=labels_of(chosen.base_test),
         novel_test=place[base : base + novel],
-        novel_test_labels=_labels(chosen.novel_test, cpu).numpy(),
+        novel_test_labels=labels_of(chosen.novel_test),
         novel_support=place[base + novel :].reshape(support, contents.copies, 1),
         novel_support_labels=np.repeat(np.arange(len(chosen.novel_support)), chosen.novel_support.shape[1]),
         base_names=tuple(images.class_names[c] for c in chosen.base_classes),

@@ -60,7 +60,7 @@ def join_members(
         return join_networks(networks)
     moment = torch.zeros(whole.feature_dim, whole.feature_dim, dtype=torch.float64, device=device)
     with evaluation_mode(whole):
-        for shown in inputs(images, rows, recipe.mean, recipe.std, device):
+        for shown in inputs(images, rows, recipe, device):
             features = whole(shown).double()
             moment += features.T @ features
     return join_networks(networks, principal_directions(moment / len(rows), kept))

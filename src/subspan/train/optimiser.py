@@ -5,7 +5,6 @@ SGD with momentum as one fused update, and Muon for the kernels of convolutions 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -16,59 +15,38 @@ _POLYNOMIAL = 3.4445, -4.7750, 2.0315  # Jordan et al.'s: five rounds bring any 
 _ROUNDS = 3, 2  # between two products with the whole matrix; all five at once are too many for bf16
 
 
-class Optimiser(Protocol):
-    """What a training step asks for: buffers by the name of their parameter, and one update."""
-
-    momenta: dict[str, Tensor]
-
-    def clear(self) -> None: ...
-
-    def step(self, rate: Tensor) -> None: ...
-
-
 class Sgd:
     """Momentum SGD over named parameters; ``momenta`` are allocated at once and start at zero.
 
     A zero start gives the usual first step (velocity = gradient), so a resumed run and a fresh one share one code path.
     """
 
-    def __init__(
-        self, parameters: Iterable[tuple[str, nn.Parameter]], *, momentum: float, weight_decay: float, decay_on: str
-    ) -> None:
-        named = [(name, p) for name, p in parameters if p.requires_grad]
-        self.momentum = momentum
-        self.momenta = {name: torch.zeros_like(p) for name, p in named}
-        decayed = {name: decay_on == "all" or p.ndim > 1 for name, p in named}
-        self._groups = [
-            (weight_decay if flag else 0.0, [(p, self.momenta[name]) for name, p in named if decayed[name] is flag])
-            for flag in (True, False)
-        ]
+    def __init__(self, parameters: Iterable[tuple[str, nn.Parameter]], *, momentum: float, weight_decay: float) -> None:
+        named = {name: p for name, p in parameters if p.requires_grad}
+        self.momentum, self.weight_decay = momentum, weight_decay
+        self.momenta = {name: torch.zeros_like(p) for name, p in named.items()}
+        self._parameters: list[Tensor] = list(named.values())
 
     def clear(self) -> None:
         """Forget gradients, so that the next backward pass allocates its own."""
-        for _, group in self._groups:
-            for p, _ in group:
-                p.grad = None
+        for p in self._parameters:
+            p.grad = None
 
     @torch.no_grad()
     def step(self, rate: Tensor) -> None:
         """One update with rate ()."""
-        for weight_decay, group in self._groups:
-            if not group:
-                continue
-            parameters: list[Tensor] = [p for p, _ in group]
-            sgd(
-                parameters,
-                _gradients(parameters),
-                [m for _, m in group],
-                fused=True,
-                weight_decay=weight_decay,
-                momentum=self.momentum,
-                lr=rate,  # pyright: ignore[reportArgumentType]
-                dampening=0.0,
-                nesterov=False,
-                maximize=False,
-            )
+        sgd(
+            self._parameters,
+            _gradients(self._parameters),
+            list(self.momenta.values()),
+            fused=True,
+            weight_decay=self.weight_decay,
+            momentum=self.momentum,
+            lr=rate,  # pyright: ignore[reportArgumentType]
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+        )
 
 
 class Muon:

@@ -5,15 +5,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from subspan.arrays import FloatArray
 from subspan.backbones.heads import CosineHead, EuclideanHead
 from subspan.backbones.network import Network
 from subspan.features.feature_set import FeatureSet, Precision
 from subspan.images.imageset import ImageSet
 from subspan.images.splits.split import Split
-from subspan.train.collect import Collected, Contents
+from subspan.train.collect import Collected, Contents, labels_of
 from subspan.train.run import RunSettings
 from subspan.values import option
 
@@ -48,9 +46,9 @@ def feature_set(
         base_bias=None if bias is None else bias[:classes].detach().cpu().float().numpy(),
         base_mean=collected.base_mean,
         base_test=np.concatenate(collected.base_test),
-        base_test_labels=_labels(collected.base_test),
+        base_test_labels=labels_of(collected.base_test),
         novel_test=np.concatenate(collected.novel_test),
-        novel_test_labels=_labels(collected.novel_test),
+        novel_test_labels=labels_of(collected.novel_test),
         novel_support=support.reshape(-1, *support.shape[2:]),
         novel_support_labels=np.repeat(np.arange(len(support)), support.shape[1]),
         base_memory=collected.base_memory,
@@ -80,9 +78,4 @@ def session0_accuracy(collected: Collected, network: Network, classes: int) -> f
     queries = torch.from_numpy(np.concatenate(collected.base_test)).to(network.head.weight.device)
     with torch.no_grad():
         predicted = network.head(queries)[:, :classes].argmax(1).cpu().numpy()
-    return 100 * float((predicted == _labels(collected.base_test)).mean())
-
-
-def _labels(parts: list[FloatArray]) -> NDArray[np.int64]:
-    """The class (n,) of every row, counted from 0."""
-    return np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return 100 * float((predicted == labels_of(collected.base_test)).mean())

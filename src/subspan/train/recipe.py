@@ -31,7 +31,14 @@ _LATER = (
 )
 
 # Fields that are no more, in records and digests of runs made before.
-_GONE_FROM_DIGEST = {"feature_mix": 0.0, "average_decay": 0.0, "average_start": 0.5}
+_GONE_FROM_DIGEST = {
+    "feature_mix": 0.0,
+    "average_decay": 0.0,
+    "average_start": 0.5,
+    "decay_on": "all",
+    "warmup_epochs": 0.0,
+    "learn_scale": False,
+}
 _GONE = {*_GONE_FROM_DIGEST, "turn_loss", "mutual", "stage_weight", "mix_until", "clean_statistics"}
 
 # What members that are trained side by side and joined must share.
@@ -71,7 +78,6 @@ class Recipe:
     )
     head_bias: bool = option(False, "bias of a linear head")
     head_scale: float = option(16.0, "scale of a cosine head")
-    learn_scale: bool = option(False, "learn the scale of a cosine head")
     members: int = option(1, "networks with seeds of their own, trained at once and joined into one")
     varied: tuple[str, ...] = option(
         (), "what members differ in beside their seed, in turn: head_scale=16/10,jitter=0.4/0.4/0"
@@ -89,13 +95,11 @@ class Recipe:
     )
     momentum: float = option(0.9, "momentum of SGD")
     weight_decay: float = option(5e-4, "weight decay of SGD")
-    decay_on: Literal["all", "weights"] = option("all", "decay every parameter, or only those of two and more axes")
     schedule: Literal["cuts", "cosine"] = option(
         "cuts", "multiply at the cuts, or half a cosine down to zero, step by step"
     )
     cuts: tuple[int, ...] = option((60, 80), "epochs at which the rate is multiplied by cut_factor")
     cut_factor: float = option(0.1, "factor at each cut")
-    warmup_epochs: float = option(0.0, "epochs of linear growth of the rate at the start")
 
     crop_size: int = option(84, "pixels on a side that the network sees in training")
     image_size: int = option(0, "pixels on a side of the images, of which crops are taken; 0: crop_size")
@@ -138,9 +142,8 @@ class Recipe:
         for what in ("width", "learning_rate", "kernel_rate", "head_scale", "cut_factor"):
             if not 0 < getattr(self, what) < math.inf:
                 raise ValueError(f"{what} must be a positive number, got {getattr(self, what)}")
-        for what in ("weight_decay", "warmup_epochs"):
-            if not 0 <= getattr(self, what) < math.inf:
-                raise ValueError(f"{what} must be 0 or a positive number, got {getattr(self, what)}")
+        if not 0 <= self.weight_decay < math.inf:
+            raise ValueError(f"weight_decay must be 0 or a positive number, got {self.weight_decay}")
         for what in ("mean", "std"):
             values = getattr(self, what)
             if len(values) != 3 or not all(map(math.isfinite, values)):
@@ -371,7 +374,6 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
         recipe.head_rows(classes),
         bias=recipe.head_bias,
         scale=recipe.head_scale,
-        learn_scale=recipe.learn_scale,
         seed=derive_seed(seed, "head"),
     )
     network = Network(backbone, head)

@@ -23,13 +23,8 @@ from subspan.images.splits.split import Split
 from subspan.train.recipe import Recipe, build_network
 from subspan.train.step import TrainStep
 
-SETTINGS, LOG, BOARD, CHECKPOINT, WEIGHTS = (
-    "run.json",
-    "log.csv",
-    "tensorboard",
-    "checkpoint.safetensors",
-    "weights.safetensors",
-)
+SETTINGS, LOG, BOARD = "run.json", "log.csv", "tensorboard"
+CHECKPOINT, WEIGHTS = "checkpoint.safetensors", "weights.safetensors"
 
 
 @dataclass(frozen=True)
@@ -50,14 +45,7 @@ class RunSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {
-            "recipe": self.recipe.to_dict(),
-            "classes": self.classes,
-            "seed": self.seed,
-            "split": self.split,
-            "split_digest": self.split_digest,
-            "about": self.about,
-        }
+        return {**vars(self), "recipe": self.recipe.to_dict()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "RunSettings":
@@ -117,16 +105,16 @@ def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int
 
 def _recipe_fields(folder: Path) -> dict[str, Any]:
     """The recipe of a run as its folder tells it, without the name; nothing where that is not recorded."""
-    file = folder / SETTINGS
-    if not file.is_file():
-        return {}
-    fields = Recipe.from_dict(json.loads(file.read_text("utf-8"))["recipe"]).to_dict()
+    record = _record(folder)
+    fields = Recipe.from_dict(record["recipe"]).to_dict() if record else {}
     return {name: value for name, value in fields.items() if name != "name"}
 
 
-def save_weights(folder: Path, network: Network, settings: RunSettings) -> None:
-    """Write the trained network, as :func:`load_run` builds it."""
+def save_trained(folder: Path, network: Network, settings: RunSettings, results: dict[str, Any]) -> None:
+    """Write the trained network, as :func:`load_run` builds it, and what it came to."""
+    folder.mkdir(exist_ok=True)
     _write(folder / WEIGHTS, network.state_dict(), {"settings": settings.to_dict()})
+    write_json(folder / SETTINGS, {**settings.to_dict(), "results": results})
 
 
 def _write(path: Path, tensors: dict[str, torch.Tensor], meta: dict[str, Any]) -> None:
@@ -138,8 +126,12 @@ def _write(path: Path, tensors: dict[str, torch.Tensor], meta: dict[str, Any]) -
 
 def results_of(path: Path) -> dict[str, Any]:
     """What a finished run measured (validation and test accuracy, seconds); nothing where that is not recorded."""
-    file = path / SETTINGS
-    return json.loads(file.read_text("utf-8")).get("results", {}) if file.is_file() else {}
+    return _record(path).get("results", {})
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    file = folder / SETTINGS
+    return json.loads(file.read_text("utf-8")) if file.is_file() else {}
 
 
 def load_run(path: Path) -> tuple[Network, RunSettings]:

@@ -21,7 +21,4 @@ def learning_rates(recipe: Recipe, steps_per_epoch: int) -> NDArray[np.float32]:
         rates = recipe.learning_rate * np.power(recipe.cut_factor, passed.astype(np.float64))
     else:
         rates = recipe.learning_rate * 0.5 * (1 + np.cos(math.pi * step / total))
-    warm = recipe.warmup_epochs * steps_per_epoch
-    if warm > 0:
-        rates = rates * np.minimum((step + 1) / warm, 1.0)
     return rates.astype(np.float32)

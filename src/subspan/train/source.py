@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
@@ -15,27 +15,16 @@ _SLOTS = 3  # batches in flight between host and device
 _SHARE_OF_FREE_MEMORY = 0.5  # data may take this much; training needs the rest
 
 
-class Source(Protocol):
-    """A static tensor of uint8 images (m, h, w, 3) that a step indexes, and how it is filled before each step."""
-
-    store: Tensor
-    resident: bool
-
-    def epoch(self, rows: NDArray[np.int64]) -> Iterator[None]:
-        """Yield once per step with the images of that step in place; ``rows`` (steps, b) index the images."""
-        ...
-
-
 class ResidentImages:
-    """All images on the device; a step gathers its own rows."""
+    """All images on the device, uint8 (n, h, w, 3); a step gathers its own rows."""
 
-    resident = True
+    resident = True  # whether the store holds all images, or those of one step
 
     def __init__(self, images: Tensor) -> None:
         self.store = images
 
     def epoch(self, rows: NDArray[np.int64]) -> Iterator[None]:
-        """Nothing to do: one yield per step."""
+        """Yield once per step, with its images in the store; ``rows`` (steps, b) index the images."""
         for _ in rows:
             yield
 
@@ -73,6 +62,9 @@ class StreamedImages:
                 if step + _SLOTS < len(rows):
                     ahead.append(worker.submit(self._gather, slot, rows[step + _SLOTS]))
                 yield
+
+
+Source = ResidentImages | StreamedImages
 
 
 def fits_on_device(size: int, device: torch.device) -> bool:

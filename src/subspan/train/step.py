@@ -21,7 +21,7 @@ from subspan.backbones.heads import CosineHead
 from subspan.backbones.network import Network
 from subspan.train.augment import Augment
 from subspan.train.loss import count_correct, mixed_cross_entropy
-from subspan.train.optimiser import Muon, Optimiser, Sgd
+from subspan.train.optimiser import Muon, Sgd
 from subspan.train.recipe import Recipe
 from subspan.train.schedule import learning_rates
 from subspan.train.seeds import derive_seed
@@ -90,7 +90,7 @@ class TrainStep:
 
         self.step = torch.zeros((), dtype=torch.int64, device=device)
         self._rates = torch.from_numpy(learning_rates(recipe, self.steps_per_epoch)).to(device)
-        self._rate = torch.zeros((), device=device)
+        self.rate = torch.zeros((), device=device)  # of the last step
         self._order = torch.zeros(self.steps_per_epoch * recipe.batch_size, dtype=torch.int64, device=device)
         self._image_rows = torch.from_numpy(rows).to(device)
         self._labels = torch.from_numpy(labels).to(device)
@@ -117,8 +117,8 @@ class TrainStep:
             logits = self._model(images)
         loss, correct = self._score(logits, labels, partners, share)
         self._backward(loss)
-        self._rate.copy_(self._rates.index_select(0, self.step.view(1)).view(()))
-        self.optimiser.step(self._rate)
+        self.rate.copy_(self._rates.index_select(0, self.step.view(1)).view(()))
+        self.optimiser.step(self.rate)
         with torch.no_grad():
             self._loss_sum.add_(loss.detach())
             self._correct.add_(correct)
@@ -222,11 +222,6 @@ class TrainStep:
                 self._body(size)
             yield
 
-    @property
-    def rate(self) -> Tensor:
-        """The learning rate () of the last step."""
-        return self._rate
-
     def read_counters(self) -> tuple[float, float]:
         """Sum over steps of the mean loss, and images classified correctly, since last read; waits for the device."""
         loss, correct = float(self._loss_sum), float(self._correct)
@@ -241,8 +236,8 @@ def epoch_order(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
     return torch.randperm(count, generator=generator).numpy()
 
 
-def _optimiser(recipe: Recipe, network: nn.Module) -> Optimiser:
-    sgd = partial(Sgd, momentum=recipe.momentum, weight_decay=recipe.weight_decay, decay_on=recipe.decay_on)
+def _optimiser(recipe: Recipe, network: nn.Module) -> Sgd | Muon:
+    sgd = partial(Sgd, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
     if recipe.optimiser == "sgd":
         return sgd(network.named_parameters())
     return Muon(network.named_parameters(), sgd, kernel_factor=recipe.kernel_rate / recipe.learning_rate)

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -17,15 +17,13 @@ from subspan.backbones.network import Network
 from subspan.progress import Progress
 from subspan.train import logs, run
 from subspan.train.distributed import Processes
-from subspan.train.evaluate import accuracy
+from subspan.train.evaluate import Part, job_accuracy
 from subspan.train.job import Job
 from subspan.train.members import check_folders, join_members, member_jobs
 from subspan.train.recipe import Recipe, build_network, member_recipe
 from subspan.train.source import Residence, ResidentImages, StreamedImages, place_images
 from subspan.train.step import Execution, TrainStep
 from subspan.values import check_options, option
-
-Part = Literal["validation", "test"]
 
 _QUEUED_STEPS = 64  # the host runs at most twice this far ahead of the device
 
@@ -149,13 +147,8 @@ class _Trainee:
             self.csv = logs.CsvLog(folder / run.LOG, done)
             self.board = logs.TensorBoardLog(folder / run.BOARD, done) if self.runtime.tensorboard else None
 
-    @contextmanager
-    def on_stream(self) -> Iterator[None]:
-        if self.stream is None:
-            yield
-        else:
-            with torch.cuda.stream(self.stream):
-                yield
+    def on_stream(self) -> AbstractContextManager[object]:
+        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
 
     def accuracy(self, part: Part, *, bf16: bool = False) -> float:
         return job_accuracy(self.step.network, self.images, self.job, part, self.recipe, self.step.device, bf16=bf16)
@@ -201,36 +194,8 @@ class _Trainee:
         validation, test = self.accuracy("validation"), self.accuracy("test")
         outcome = Outcome(job, step.network, step.device, execution, validation, test, seconds, rate)
         if self.processes.first:
-            job.folder.mkdir(exist_ok=True)
-            run.save_weights(job.folder, step.network, self.settings)
-            run.write_json(job.folder / run.SETTINGS, {**self.settings.to_dict(), "results": outcome.results()})
+            run.save_trained(job.folder, step.network, self.settings, outcome.results())
         return outcome
-
-
-def job_accuracy(
-    network: Network,
-    images: NDArray[np.uint8] | Tensor,
-    job: Job,
-    part: Part,
-    recipe: Recipe,
-    device: torch.device,
-    *,
-    bf16: bool = False,
-) -> float:
-    """Percent of a job's validation or test images."""
-    validation = job.validation_rows, job.validation_labels
-    rows, labels = validation if part == "validation" else (job.test_rows, job.test_labels)
-    return accuracy(
-        network,
-        images,
-        rows,
-        labels,
-        mean=recipe.mean,
-        std=recipe.std,
-        classes=job.base_classes,
-        device=device,
-        bf16=bf16,
-    )
 
 
 def _join(
@@ -255,9 +220,7 @@ def _join(
     outcome = Outcome(job, network, device, last.execution, validation, test, *spent, tuple(members))
     if processes.first:
         settings = run.RunSettings(recipe, job.classes, job.seed, job.name, job.split_digest, about)
-        run.save_weights(job.folder, network, settings)
-        results = {**outcome.results(), "members": own}
-        run.write_json(job.folder / run.SETTINGS, {**settings.to_dict(), "results": results})
+        run.save_trained(job.folder, network, settings, {**outcome.results(), "members": own})
     return outcome
 
 
@@ -284,9 +247,8 @@ def train(
     counts = {len(job.train_rows) for job in jobs}
     if len(counts) != 1:
         raise ValueError(f"jobs trained together need equal numbers of training images, got {sorted(counts)}")
-    with ExitStack() as stack:
-        processes = stack.enter_context(Processes.start(runtime.device))
-        stack.enter_context(chosen_convolutions())
+    processes = Processes.start(runtime.device)
+    with chosen_convolutions():
         store = place_images(images, runtime.images, processes.device)
         about = {"torch": torch.__version__, "device": processes.device_name, **(about or {})}
         trainees = [
@@ -328,7 +290,8 @@ def _train(trainees: list[_Trainee], recipe: Recipe, *, show: bool) -> tuple[flo
             active = [trainee for trainee in trainees if trainee.done <= epoch]
             began = time.perf_counter()
             _run_epoch(active, epoch, partial(bar.advance, task))
-            _wait(device)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
             seconds = time.perf_counter() - began
             rate = len(active) * steps * recipe.batch_size / seconds
             best = max(best, rate)
@@ -367,8 +330,3 @@ def _run_epoch(trainees: list[_Trainee], epoch: int, advance: Callable[[int], No
         with trainee.on_stream():
             for _ in steps:  # lets a streaming source end its thread
                 raise RuntimeError("an epoch had more steps than it should")
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

@@ -1,7 +1,5 @@
 """From arrays of decoded images to an :class:`ImageSet`: what the pickles, npz and CIFAR files have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,10 +55,7 @@ def image_set_of_blocks(blocks: Sequence[Block], source: Path, options: ReadOpti
     keys = sorted({key for block in blocks for key in block.keys})
     class_of = {key: i for i, key in enumerate(keys)}
     names, wnids = describe_classes(keys, source)
-    images = [
-        resize_all(block.images, block.files, options.size, options.fit, options.workers, options.progress)
-        for block in blocks
-    ]
+    images = [resize_all(block.images, block.files, options) for block in blocks]
     parts = tuple(block.part or "" for block in blocks for _ in block.keys)
     return ImageSet(
         images=images[0] if len(images) == 1 else np.concatenate(images),

@@ -1,7 +1,5 @@
 """CIFAR-100 as its python files: ``train``, ``test`` and ``meta`` in one folder (cifar-100-python)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

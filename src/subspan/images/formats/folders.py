@@ -1,14 +1,11 @@
 """Any folder of class folders, also with train, val and test folders above them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from subspan.images.classfiles import Found, ImageFile, by_folder, find, image_set_of, is_image
-from subspan.images.errors import DataError
+from subspan.images.classfiles import Found, ImageFile, by_folder, find, image_set_of, is_image, read_file
 from subspan.images.formats.registry import register_format
 from subspan.images.imageset import ImageSet
 from subspan.images.options import ReadOptions
@@ -30,7 +27,7 @@ def read(path: Path, options: ReadOptions) -> ImageSet:
 
 def find_images(path: Path) -> Found:
     """All visible images below a folder, and what else is there."""
-    return find(ImageFile(name, partial(_bytes, path / name)) for name in _walk(path))
+    return find(ImageFile(name, partial(read_file, path / name)) for name in _walk(path))
 
 
 def _walk(path: Path) -> Iterator[str]:
@@ -39,10 +36,3 @@ def _walk(path: Path) -> Iterator[str]:
         relative = Path(folder).relative_to(path)
         yield from ((relative / name).as_posix() for name in names)
         yield from ((relative / name).as_posix() + "/" for name in folders)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"image {path} cannot be read: {error.strerror}") from error

@@ -1,7 +1,5 @@
 """Finding and reading the list files on which published splits rest."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -9,8 +9,6 @@ The extra images of the training classes (``train_phase_val`` and ``train_phase_
 asked for.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """miniImageNet as Ravi and Larochelle list it: train.csv, val.csv and test.csv beside images in any arrangement."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext

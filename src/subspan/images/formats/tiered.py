@@ -8,8 +8,6 @@ Ren et al.'s arrays were read with OpenCV and hold blue first; they are turned t
 taken as RGB, as the code that reads them does.
 """
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,14 +79,7 @@ def _pngs(file: Path, names: Sequence[str], options: ReadOptions) -> UInt8Array:
     if not isinstance(encoded, list | tuple | np.ndarray) or len(encoded) != len(names):
         raise DataError(f"{file} must be a list of {len(names)} encoded images, one per label")
     where = [f"{name} (number {i} of {file})" for i, name in enumerate(names)]
-    return decode_all(
-        lambda i: raw_bytes(encoded[i], f"image {where[i]}"),
-        where,
-        options.size,
-        options.fit,
-        options.workers,
-        options.progress,
-    )
+    return decode_all(lambda i: raw_bytes(encoded[i], f"image {where[i]}"), where, options)
 
 
 def _array(file: Path, blue_first: bool) -> UInt8Array:

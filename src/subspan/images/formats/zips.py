@@ -1,7 +1,5 @@
 """Zips of class folders: one zip or several that together hold a data set, such as images-0.zip .. images-3.zip."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from collections.abc import Iterator

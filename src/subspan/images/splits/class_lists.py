@@ -1,11 +1,8 @@
 """Single-session splits by lists of classes: Ravi's 64/16/20 of miniImageNet and tieredImageNet's 200(+151)/97/160."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from subspan.images.errors import DataError
 from subspan.images.formats.lists import find_beside, find_list, read_json
@@ -13,14 +10,12 @@ from subspan.images.formats.ravi import read_csv
 from subspan.images.imageset import ImageSet
 from subspan.images.options import PARTS
 from subspan.images.splits.drawing import divided, joined
-from subspan.images.splits.split import Split
+from subspan.images.splits.split import Split, SplitRecipe
 
 
 @dataclass(frozen=True)
-class ClassLists:
+class ClassLists(SplitRecipe):
     """What both single-session splits share: base images with held-out queries, pools and tests of other classes."""
-
-    kind: ClassVar[str]
 
     seed: int = 0
     train: int | None = None  # images per base class; None: all that are not held out
@@ -32,10 +27,9 @@ class ClassLists:
 
     @property
     def name(self) -> str:
-        """As on the command line."""
         return self.kind if self.seed == 0 else f"{self.kind}:{self.seed}"
 
-    def _split(
+    def of_classes(
         self,
         images: ImageSet,
         base: Sequence[int],
@@ -47,11 +41,8 @@ class ClassLists:
         train, validation, test = (joined(pieces) for pieces in divided(images, base, self.seed, base_counts))
         pool, novel_test = divided(images, novel, self.seed, novel_counts)
         development_pool, development_test = divided(images, development, self.seed, novel_counts)
-        options = asdict(self)
-        del options["lists"]  # where the lists lie is no part of what they say
-        return Split(
-            name=self.name,
-            options=options,
+        return self.split(
+            images,
             base_classes=tuple(base),
             sessions=(),
             novel_classes=tuple(novel),
@@ -60,8 +51,6 @@ class ClassLists:
             base_test=test,
             novel_support_pool=pool,
             novel_test=novel_test,
-            class_keys=images.class_keys,
-            files=images.files,
             extra_classes=tuple(extra),
             extra_train=joined([images.indices_of(c) for c in extra]) if extra else None,
             development_classes=tuple(development),
@@ -78,13 +67,12 @@ class RaviClasses(ClassLists):
     beside the images, else from the parts of the image set itself.
     """
 
-    kind: ClassVar[str] = "ravi"
+    kind = "ravi"
 
     def make(self, images: ImageSet) -> Split:
-        """The split of these images."""
         keys = self._keys(images)
         train, val, test = ([images.class_index(key) for key in keys[part]] for part in PARTS)
-        return self._split(images, train, [], val, test)
+        return self.of_classes(images, train, [], val, test)
 
     def _keys(self, images: ImageSet) -> dict[str, list[str]]:
         path = self._path(images)
@@ -99,7 +87,8 @@ class RaviClasses(ClassLists):
                 raise DataError(f"{path} must be an object with lists of wnids under train, val and test")
             return {part: list(map(str, record[part])) for part in PARTS}
         if images.parts is not None and set(PARTS) <= set(images.parts):
-            return classes_of_parts(images)
+            pairs = set(zip(images.parts, images.labels.tolist(), strict=True))
+            return {part: sorted(images.class_keys[c] for own, c in pairs if own == part) for part in PARTS}
         raise DataError(
             f"split 'ravi' needs ravi.json or train.csv, val.csv and test.csv beside the images ({images.source}), or "
             "images that are themselves divided into train, val and test"
@@ -117,7 +106,7 @@ class RaviClasses(ClassLists):
 class TieredClasses(ClassLists):
     """Ren et al.'s classes: train part a is base, part b trains the backbone only, val is development, test novel."""
 
-    kind: ClassVar[str] = "tiered"
+    kind = "tiered"
 
     def make(self, images: ImageSet) -> Split:
         """The split of these images; classes are found by wnid, or where the images have none by their words."""
@@ -129,16 +118,7 @@ class TieredClasses(ClassLists):
                 chosen[row["train_part"] or row["split"]].append(_class_of_row(images, row))
         except (KeyError, TypeError) as error:
             raise DataError(f"{path} must list classes with wnid, words, split and train_part: {error!r}") from error
-        return self._split(images, chosen["a"], chosen["b"], chosen["val"], chosen["test"])
-
-
-def classes_of_parts(images: ImageSet) -> dict[str, list[str]]:
-    """Class keys of each part, sorted, where the image set itself is divided into parts by class."""
-    assert images.parts is not None
-    found: dict[str, set[str]] = {}
-    for label, part in zip(images.labels, images.parts, strict=True):
-        found.setdefault(part, set()).add(images.class_keys[label])
-    return {part: sorted(keys) for part, keys in found.items()}
+        return self.of_classes(images, chosen["a"], chosen["b"], chosen["val"], chosen["test"])
 
 
 def _class_of_row(images: ImageSet, row: dict[str, str]) -> int:

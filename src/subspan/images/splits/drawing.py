@@ -1,7 +1,5 @@
 """Seeded draws that depend on names only: the same classes and file names give the same draw in any order or format."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 

@@ -1,11 +1,7 @@
 """The fixed multi-session split of Tao et al. (TOPIC, CVPR 2020), used by nearly every later paper, image by image."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import ClassVar
 
 import numpy as np
 
@@ -13,13 +9,13 @@ from subspan.images.errors import DataError
 from subspan.images.formats.lists import find_list, read_json
 from subspan.images.imageset import ImageSet, IntArray
 from subspan.images.splits.drawing import cut, generator, joined, sorted_by_file
-from subspan.images.splits.split import Split
+from subspan.images.splits.split import Split, SplitRecipe
 
 LIST_NAMES = ("fscil-session-images.json.gz", "fscil-session-images.json")
 
 
 @dataclass(frozen=True)
-class FixedSessions:
+class FixedSessions(SplitRecipe):
     """Classes, training, support and test images as the lists say.
 
     A novel class's pool begins with the listed support images, in the order of the list, and goes on with those of its
@@ -27,7 +23,7 @@ class FixedSessions:
     holds so many training images of each base class out, drawn by ``seed``, for choosing a recipe.
     """
 
-    kind: ClassVar[str] = "fixed"
+    kind = "fixed"
 
     validation: int = 0  # images per base class taken from the listed training images
     seed: int = 0  # of that draw
@@ -35,11 +31,9 @@ class FixedSessions:
 
     @property
     def name(self) -> str:
-        """As on the command line."""
         return self.kind
 
     def make(self, images: ImageSet) -> Split:
-        """The split of these images; they must have the file names that the lists name."""
         path = find_list(images, self.lists, LIST_NAMES, "split 'fixed'")
         record = read_json(path)
         try:
@@ -51,9 +45,10 @@ class FixedSessions:
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path} must hold class_order, sessions and test: {error!r}") from error
         class_of = {key: images.class_index(key) for key in order}
-        find = _Finder(images, path)
-        test = {key: find(class_of[key], test_files[key]) for key in order}
-        train = {key: find(class_of[key], listed[key]) for key in order}
+        files = zip(images.labels.tolist(), images.files, strict=True)
+        by_name = {(label, PurePosixPath(file).name): i for i, (label, file) in enumerate(files)}
+        test = {key: _rows(images, by_name, key, test_files[key], path) for key in order}
+        train = {key: _rows(images, by_name, key, listed[key], path) for key in order}
 
         kept, held_out = [], []
         for key in sessions[0]:
@@ -66,11 +61,8 @@ class FixedSessions:
         for key in novel:
             unlisted = np.setdiff1d(images.indices_of(class_of[key]), np.concatenate([train[key], test[key]]))
             pools.append(np.concatenate([train[key], sorted_by_file(images, unlisted)]))
-        options = asdict(self)
-        del options["lists"]  # where the lists lie is no part of what they say
-        return Split(
-            name=self.name,
-            options=options,
+        return self.split(
+            images,
             base_classes=tuple(class_of[key] for key in sessions[0]),
             sessions=tuple(tuple(class_of[key] for key in session) for session in sessions[1:]),
             novel_classes=tuple(class_of[key] for key in novel),
@@ -79,29 +71,17 @@ class FixedSessions:
             base_test=joined([test[key] for key in sessions[0]]),
             novel_support_pool=tuple(pools),
             novel_test=tuple(test[key] for key in novel),
-            class_keys=images.class_keys,
-            files=images.files,
             listed_support=min((len(train[key]) for key in novel), default=0),
         )
 
 
-class _Finder:
-    """Indices of a class's images by bare file name."""
-
-    def __init__(self, images: ImageSet, lists: Path) -> None:
-        self._images = images
-        self._lists = lists
-        self._by_name = {
-            (int(label), PurePosixPath(file).name): i
-            for i, (label, file) in enumerate(zip(images.labels, images.files, strict=True))
-        }
-
-    def __call__(self, class_index: int, names: Iterable[str]) -> IntArray:
-        try:
-            return np.array([self._by_name[class_index, name] for name in names], dtype=np.int64)
-        except KeyError as error:
-            key, name = self._images.class_keys[class_index], error.args[0][1]
-            raise DataError(
-                f"{self._lists.name} lists {name} of class {key!r}, which is not among these images "
-                f"({self._images.files[0]}, ...): the fixed split needs images with their file names"
-            ) from None
+def _rows(images: ImageSet, by_name: dict[tuple[int, str], int], key: str, names: list[str], lists: Path) -> IntArray:
+    """Indices of images of one class by bare file name."""
+    class_index = images.class_index(key)
+    try:
+        return np.array([by_name[class_index, name] for name in names], dtype=np.int64)
+    except KeyError as error:
+        raise DataError(
+            f"{lists.name} lists {error.args[0][1]} of class {key!r}, which is not among these images "
+            f"({images.files[0]}, ...): the fixed split needs images with their file names"
+        ) from None

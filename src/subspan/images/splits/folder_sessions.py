@@ -1,18 +1,15 @@
 """A split of any images of a user's own: fractions instead of counts, with minimum sizes checked."""
 
-from __future__ import annotations
-
-from dataclasses import asdict, dataclass
-from typing import ClassVar
+from dataclasses import dataclass
 
 from subspan.images.errors import DataError
 from subspan.images.imageset import ImageSet, IntArray
 from subspan.images.splits.drawing import cut, joined, shuffled_classes, shuffled_images
-from subspan.images.splits.split import Split
+from subspan.images.splits.split import Split, SplitRecipe
 
 
 @dataclass(frozen=True)
-class FolderSessions:
+class FolderSessions(SplitRecipe):
     """Base classes and sessions drawn by seed as fractions of what is there; the last session may have fewer ways.
 
     Every fraction rounds to the nearest count, at least 1 image for validation and test where its fraction is above 0.
@@ -20,7 +17,7 @@ class FolderSessions:
     those of novel classes never support. A class with too few images is refused by name rather than dropped.
     """
 
-    kind: ClassVar[str] = "folder"
+    kind = "folder"
 
     seed: int = 0
     base_fraction: float = 0.6  # of the classes
@@ -33,11 +30,9 @@ class FolderSessions:
 
     @property
     def name(self) -> str:
-        """As on the command line."""
         return f"{self.kind}:{self.seed}"
 
     def make(self, images: ImageSet) -> Split:
-        """The split of these images."""
         self._check()
         base_count = round(self.base_fraction * len(images.class_keys))
         if base_count < self.least_base_classes:
@@ -49,9 +44,8 @@ class FolderSessions:
         base, novel = tuple(order[:base_count]), tuple(order[base_count:])
         base_pieces = [self._cut(images, c, self.validation_fraction, self.least_train) for c in base]
         novel_pieces = [self._cut(images, c, 0.0, self.least_pool) for c in novel]
-        return Split(
-            name=self.name,
-            options=asdict(self),
+        return self.split(
+            images,
             base_classes=base,
             sessions=tuple(novel[i : i + self.ways] for i in range(0, len(novel), self.ways)),
             novel_classes=novel,
@@ -60,8 +54,6 @@ class FolderSessions:
             base_test=joined([test for _, _, test in base_pieces]),
             novel_support_pool=tuple(pool for pool, _, _ in novel_pieces),
             novel_test=tuple(test for _, _, test in novel_pieces),
-            class_keys=images.class_keys,
-            files=images.files,
         )
 
     def _check(self) -> None:

@@ -1,28 +1,14 @@
 """Splits by name, as on the command line."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from subspan.images.errors import DataError
-from subspan.images.imageset import ImageSet
 from subspan.images.splits.class_lists import RaviClasses, TieredClasses
 from subspan.images.splits.fixed_sessions import FixedSessions
 from subspan.images.splits.folder_sessions import FolderSessions
 from subspan.images.splits.random_sessions import RandomSessions
-from subspan.images.splits.split import Split
-
-
-class SplitRecipe(Protocol):
-    """How a split is made: a frozen dataclass with every option, and one verb."""
-
-    @property
-    def name(self) -> str: ...
-
-    def make(self, images: ImageSet) -> Split: ...
-
+from subspan.images.splits.split import SplitRecipe
 
 SPLITS = {
     "random:SEED": "random base classes and sessions; random:SEED:pooled divides base images as the released code "

@@ -1,18 +1,15 @@
 """Random multi-session splits, the paper's: shuffle the classes by seed, some are base, the rest come in sessions."""
 
-from __future__ import annotations
-
-from dataclasses import asdict, dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 from subspan.images.errors import DataError
 from subspan.images.imageset import ImageSet, IntArray
 from subspan.images.splits.drawing import cut, divided, generator, joined, shuffled_classes, sorted_by_file
-from subspan.images.splits.split import Split
+from subspan.images.splits.split import Split, SplitRecipe
 
 
 @dataclass(frozen=True)
-class RandomSessions:
+class RandomSessions(SplitRecipe):
     """Base classes and sessions drawn by seed; seed 0 is the development split, which no table reports.
 
     Base images are divided per class (balanced), or with ``pooled`` as the released code does: all base images shuffled
@@ -23,7 +20,7 @@ class RandomSessions:
     'random:1'
     """
 
-    kind: ClassVar[str] = "random"
+    kind = "random"
 
     seed: int = 0
     pooled: bool = False
@@ -38,10 +35,9 @@ class RandomSessions:
 
     @property
     def name(self) -> str:
-        """As on the command line."""
         return f"{self.kind}:{self.seed}" + ":pooled" * self.pooled + ":validation" * (self.test == 0)
 
-    def for_choices(self) -> RandomSessions:
+    def for_choices(self) -> "RandomSessions":
         """The same split without its test images: what is chosen on it has met none of them.
 
         Base classes are measured on their validation images, novel ones on images from the end of their support pools.
@@ -49,7 +45,6 @@ class RandomSessions:
         return replace(self, test=0, novel_pool=self.novel_pool - self.novel_test)
 
     def make(self, images: ImageSet) -> Split:
-        """The split of these images."""
         novel_classes = self.sessions * self.ways
         if self.base_classes < 1 or self.sessions < 0 or self.ways < 1:
             raise DataError(
@@ -64,11 +59,12 @@ class RandomSessions:
         order = shuffled_classes(images, self.seed)
         base = tuple(order[: self.base_classes])
         novel = tuple(order[self.base_classes : self.base_classes + novel_classes])
-        train, validation, test = self._pooled(images, base) if self.pooled else self._balanced(images, base)
+        counts = (self.train, self.validation, self.test)
+        pieces = self._pooled(images, base, counts) if self.pooled else divided(images, base, self.seed, counts)
+        train, validation, test = map(joined, pieces)
         pools, novel_test = divided(images, novel, self.seed, (self.novel_pool, self.novel_test))
-        return Split(
-            name=self.name,
-            options=asdict(self),
+        return self.split(
+            images,
             base_classes=base,
             sessions=tuple(novel[i : i + self.ways] for i in range(0, novel_classes, self.ways)),
             novel_classes=novel,
@@ -77,17 +73,10 @@ class RandomSessions:
             base_test=test,
             novel_support_pool=pools,
             novel_test=novel_test,
-            class_keys=images.class_keys,
-            files=images.files,
         )
 
-    def _balanced(self, images: ImageSet, base: tuple[int, ...]) -> list[IntArray]:
-        counts = (self.train, self.validation, self.test)
-        return [joined(pieces) for pieces in divided(images, base, self.seed, counts)]
-
-    def _pooled(self, images: ImageSet, base: tuple[int, ...]) -> list[IntArray]:
+    def _pooled(self, images: ImageSet, base: tuple[int, ...], counts: tuple[int, ...]) -> list[tuple[IntArray, ...]]:
         by_key = sorted(base, key=lambda c: images.class_keys[c])
         pool = [int(i) for c in by_key for i in sorted_by_file(images, images.indices_of(c))]
         shuffled = generator(self.seed, "pooled base images").permutation(pool)
-        counts = tuple(count * len(base) for count in (self.train, self.validation, self.test))
-        return [joined([piece]) for piece in cut(shuffled, counts, "the pool of base images")]
+        return [(piece,) for piece in cut(shuffled, [n * len(base) for n in counts], "the pool of base images")]

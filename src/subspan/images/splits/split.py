@@ -1,13 +1,12 @@
 """What every split gives: which classes are base and novel, and which images serve which purpose."""
 
-from __future__ import annotations
-
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -112,26 +111,14 @@ class Split:
         def names(indices: IntArray | None) -> list[str]:
             return [] if indices is None else [self.files[i] for i in indices]
 
-        record = {
-            "name": self.name,
-            "options": dict(self.options),
-            "base_classes": keys(self.base_classes),
-            "sessions": [keys(session) for session in self.sessions],
-            "novel_classes": keys(self.novel_classes),
-            "extra_classes": keys(self.extra_classes),
-            "development_classes": keys(self.development_classes),
-            # Sets, so in sorted order: the image set's own order must not show.
-            "base_train": sorted(names(self.base_train)),
-            "base_validation": sorted(names(self.base_validation)),
-            "base_test": sorted(names(self.base_test)),
-            "extra_train": sorted(names(self.extra_train)),
-            # In drawing order, of which protocols take the first.
-            "listed_support": self.listed_support,
-            "novel_support_pool": [names(pool) for pool in self.novel_support_pool],
-            "novel_test": [names(test) for test in self.novel_test],
-            "development_support_pool": [names(pool) for pool in self.development_support_pool],
-            "development_test": [names(test) for test in self.development_test],
-        }
+        record: dict[str, Any] = {name: getattr(self, name) for name in ("name", "options", "listed_support")}
+        record["sessions"] = [keys(session) for session in self.sessions]
+        for what in ("base_classes", "novel_classes", "extra_classes", "development_classes"):
+            record[what] = keys(getattr(self, what))
+        for what in ("base_train", "base_validation", "base_test", "extra_train"):
+            record[what] = sorted(names(getattr(self, what)))  # sets: the image set's own order must not show
+        for what in ("novel_support_pool", "novel_test", "development_support_pool", "development_test"):
+            record[what] = [names(images) for images in getattr(self, what)]  # protocols take the first of each
         text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -143,3 +130,25 @@ class Split:
         """Raise unless ``images`` has the classes and files, in order, of the set this split was made from."""
         if self.class_keys != images.class_keys or self.files != images.files:
             raise DataError(f"split {self.name!r} was made from another image set: class keys or file names differ")
+
+
+@dataclass(frozen=True)
+class SplitRecipe(ABC):
+    """How a split is made: every option is a field."""
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As on the command line."""
+
+    @abstractmethod
+    def make(self, images: ImageSet) -> Split:
+        """The split of these images."""
+
+    def split(self, images: ImageSet, **roles: Any) -> Split:
+        """The split of these images with these classes and indices, under the recipe's name and options."""
+        options = asdict(self)
+        options.pop("lists", None)  # where the lists lie is no part of what they say
+        return Split(name=self.name, options=options, class_keys=images.class_keys, files=images.files, **roles)
