@@ -111,7 +111,7 @@ def reduced(vectors: Tensor, count: int) -> Tensor:
 @lru_cache(maxsize=2)  # by the tensors themselves, which nobody changes
 def _statistics(means: Tensor, covariance: Tensor, tukey: float, samples: int, seed: int) -> tuple[Tensor, Tensor]:
     """Class means and pooled covariance of draws, negative ones set to 0, raised to a power."""
-    drawn = base_samples(Base(means, means, covariance=covariance), samples, seed).clamp(min=0) ** tukey
+    drawn = base_samples(means, covariance, samples, seed).clamp(min=0) ** tukey
     found = drawn.mean(1)
     deviations = (drawn - found[:, None]).flatten(0, 1)
     return found, deviations.mT @ deviations / (len(deviations) - len(found))

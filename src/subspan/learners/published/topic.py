@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from subspan.backbones.heads import CosineHead, LinearHead
-from subspan.engine.contract import Base, Session, State
+from subspan.engine.contract import Session, State
 from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
-from subspan.learners.parts.network_system import NetworkSystem, in_state, learn_apart, of_problem, tail_in
+from subspan.learners.parts.network_system import NetworkSystem, Prepared, in_state, learn_apart, of_problem, tail_in
 from subspan.learners.parts.neural_gas import GasSettings, NeuralGas, describe, spread_start
 from subspan.learners.parts.session_training import Parameters
 from subspan.learners.parts.training_run import TrainingRun
@@ -22,19 +22,9 @@ from subspan.train.maps import SplitMaps
 from subspan.values import check_options, option
 
 
-@dataclass(frozen=True, eq=False)
-class GasOfBase:
-    """What all sessions of a split begin with."""
-
-    maps: SplitMaps
-    run: TrainingRun
-    rows: Tensor  # (C0, d): for unit features
-    state: Parameters  # of one problem: centres, ages, variance, labels and images of the nodes, parameters of the tail
-
-
 @register
 @dataclass(frozen=True)
-class Topic(NetworkSystem[GasOfBase]):
+class Topic(NetworkSystem):
     """Topology-preserving knowledge incrementer: a reconstruction.
 
     A neural gas of 400 nodes learns the base features and holds the network's last unit, which every session trains
@@ -83,7 +73,7 @@ class Topic(NetworkSystem[GasOfBase]):
             ),
         )
 
-    def prepare(self, maps: SplitMaps, run: TrainingRun) -> GasOfBase:
+    def prepare(self, maps: SplitMaps, run: TrainingRun) -> Prepared:
         raw = maps.training_features
         rows = _rows_for_unit_features(maps, raw)
         features, generator = unit(raw), run.generator("neural gas")
@@ -104,16 +94,10 @@ class Topic(NetworkSystem[GasOfBase]):
             "images": maps.training[facts.nearest],
             **in_state(maps.parameters()),
         }
-        return GasOfBase(maps, run, rows, state)
+        return Prepared(maps, run, rows, state)
 
     def notes(self) -> Sequence[str]:
         return (f"It keeps {self.nodes} images of the base classes, and one of every novel class, as anchors.",)
-
-    def base_rows(self, base: Base) -> Tensor:
-        return self.prepared.rows
-
-    def state_of(self, prepared: GasOfBase) -> Parameters:
-        return prepared.state
 
     def learn(self, state: State, session: Session) -> State:
         known, first = self.prepared, session.classes[0]
