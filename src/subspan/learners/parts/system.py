@@ -57,7 +57,8 @@ class TrainedSystem(System):
                 f"--out FILE, and run {self.name}:trained=FILE"
             )
         options = self.part_options()
-        chosen = {name: value for name, value in options.items() if value != _default(self, name)}
+        defaults = {f.name: f.default for f in fields(self)}
+        chosen = {name: value for name, value in options.items() if value != defaults[name]}
         found = find_part(self.trained, self.name, base.rows, chosen, options)
         if found.source == "drawn":
             warnings.warn(
@@ -76,7 +77,3 @@ class TrainedSystem(System):
         """The same system with the options of its part."""
         known = {f.name for f in fields(self)}
         return replace(self, **{name: value for name, value in part.options.items() if name in known})
-
-
-def _default(system: TrainedSystem, name: str) -> Any:
-    return next(f.default for f in fields(system) if f.name == name)

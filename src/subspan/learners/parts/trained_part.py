@@ -104,38 +104,38 @@ def find_part(
     place = Path(place)
     if not place.is_dir():
         part = TrainedPart.load(place)
-        if part.system != system:
-            raise TrainedPartError(f"'{place}' is a trained part of system '{part.system}', not of '{system}'")
-        if not part.belongs_to(rows):
-            raise TrainedPartError(
-                f"'{place}' was trained for other features: its {len(part.signature)} base rows of width {part.width} "
-                f"are not these {len(rows)} of width {rows.shape[1]}"
-            )
-        for name, value in options.items():
-            if part.options.get(name) != value:
-                raise TrainedPartError(
-                    f"'{place}' was trained with {name}={part.options.get(name)}, asked for is {name}={value}"
-                )
+        if misfit := _misfit(part, system, rows, options):
+            raise TrainedPartError(f"'{place}' {misfit}")
         return part
     found = []
     for path in sorted(filter(has_suffix, place.iterdir())):
         header = _read_header(str(path), *_last_change(path))
-        if header is None or header["system"] != system:
-            continue
-        if any(header["options"].get(name) != value for name, value in options.items()):
-            continue
-        if TrainedPart(**header, tensors={}).belongs_to(rows):
+        if header is not None and not _misfit(TrainedPart(**header, tensors={}), system, rows, options):
             found.append(TrainedPart.load(path))
     if not found:
         wanted = "".join(f", {name}={value}" for name, value in options.items())
         raise TrainedPartError(f"'{place}' has no trained part of system '{system}'{wanted} for these features")
-    if len(found) > 1 and usual:
-        shared = [sum(part.options.get(key) == value for key, value in usual.items()) for part in found]
-        found = [part for part, count in zip(found, shared, strict=True) if count == max(shared)]
+    shared = [sum(part.options.get(key) == value for key, value in (usual or {}).items()) for part in found]
+    found = [part for part, count in zip(found, shared, strict=True) if count == max(shared)]
     if len(found) > 1:
         names = " and ".join(f"'{Path(part.path).name}'" for part in found[:2])
         raise TrainedPartError(f"several trained parts in '{place}' fit, {names}; name the file")
     return found[0]
+
+
+def _misfit(part: TrainedPart, system: str, rows: Tensor, options: Mapping[str, Any]) -> str:
+    """Why a part is none of this system for these rows and options; nothing where it is."""
+    if part.system != system:
+        return f"is a trained part of system '{part.system}', not of '{system}'"
+    if not part.belongs_to(rows):
+        return (
+            f"was trained for other features: its {len(part.signature)} base rows of width {part.width} are not these "
+            f"{len(rows)} of width {rows.shape[1]}"
+        )
+    for name, value in options.items():
+        if part.options.get(name) != value:
+            return f"was trained with {name}={part.options.get(name)}, asked for is {name}={value}"
+    return ""
 
 
 def _parse(text: str, path: str | Path) -> dict[str, Any]:
@@ -185,5 +185,4 @@ def _read(path: str, modified: int, size: int) -> TrainedPart:
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
             raise TrainedPartError(f"the tensor '{name}' of '{path}' holds NaN or infinity")
-    header["signature"] = tuple(header["signature"])
     return TrainedPart(**header, tensors=tensors, path=path)
