@@ -77,6 +77,11 @@ class NetworkSystem(System):
     def start(self, base: Base) -> State:
         return super().start(base).after(**self.prepared.state)
 
+    def features_of(self, state: State, queries: Tensor) -> Tensor:
+        """Features (E, q, d) of queries (q, 1), which are positions, by the tail of each problem."""
+        tails = [tail_in(of_problem(state.arrays, problem)) for problem in range(len(state.rows))]
+        return torch.stack([self.prepared.maps.features(queries[:, 0], tail) for tail in tails])
+
 
 def learn_apart(
     state: State,

@@ -11,7 +11,7 @@ from subspan.engine.contract import Session, State
 from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import euclidean_scores
-from subspan.learners.parts.network_system import NetworkSystem, Prepared, in_state, learn_apart, of_problem, tail_in
+from subspan.learners.parts.network_system import NetworkSystem, Prepared, in_state, learn_apart, tail_in
 from subspan.learners.parts.session_training import Parameters, descend
 from subspan.learners.parts.training_run import Training, TrainingRun
 from subspan.learners.published.idlvq import quantisation_loss, spread_within
@@ -103,11 +103,9 @@ class Idlvq(NetworkSystem):
         return learn_apart(state, session, learn, self.epochs, self.prepared.run.tell)
 
     def scores(self, state: State, queries: Tensor) -> Tensor:
-        known, positions = self.prepared, queries[:, 0]
-        tails = [tail_in(of_problem(state.arrays, problem)) for problem in range(len(state.rows))]
-        features = self._embedded(torch.stack([known.maps.features(positions, tail) for tail in tails]))
+        unit_length, features = self.prepared.unit_length, self._embedded(self.features_of(state, queries))
         gamma = state["log_gamma"].exp()[:, None, None]
-        return gamma * euclidean_scores(state.rows / known.unit_length, features / known.unit_length)
+        return gamma * euclidean_scores(state.rows / unit_length, features / unit_length)
 
     def _embedded(self, features: Tensor) -> Tensor:
         """Features (..., d) of the network as distances to references see them."""
