@@ -42,8 +42,6 @@ class GaussianSystem(System):
 
         Of features as they are, the file's own; of others, those of draws from the file's Gaussians.
         """
-        assert base.means is not None
-        assert base.covariance is not None
         if self.tukey == 1:
             return base.means, base.covariance
         return _statistics(base.means, base.covariance, self.tukey, self.samples, self.seed)

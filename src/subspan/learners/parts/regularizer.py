@@ -121,7 +121,6 @@ class Regularizer(RowLearner):
         second = [session.novel_memory] if session.novel_memory else []
         features = torch.cat([m.features for m in first + second], dim=-2)
         if self.without_mean:
-            assert base.center is not None
             features = without_direction(features, base.center)
         labels = place[torch.cat([m.labels for m in first + second], dim=-1)]
         counts = [sum(m.features.shape[-2] for m in part) for part in (first, second)]

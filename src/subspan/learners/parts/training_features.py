@@ -70,8 +70,6 @@ class TrainingFeatures:
                     "ones with --run and --data"
                 )
         base = _base_session(features, embeddings)
-        assert base.means is not None
-        assert base.covariance is not None
         examples = base_samples(base.means, base.covariance, count, seed)
         if signal != 1:
             examples = examples - (1 - signal) * (base.means - base.means.mean(0))[:, None]

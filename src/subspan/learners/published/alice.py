@@ -46,8 +46,6 @@ class Alice(System, CosineLearner):
         return frozenset({"means", "covariance"})
 
     def base_rows(self, base: Base) -> Tensor:
-        assert base.means is not None
-        assert base.covariance is not None
         drawn = base_samples(base.means, base.covariance, self.samples, self.seed)
         return unit(nearest_mean(drawn, base.means, self.images))
 

@@ -109,7 +109,6 @@ class Cec(TrainedSystem):
 
     def base_rows(self, base: Base) -> Tensor:
         self.part(base)
-        assert base.means is not None
         return base.means
 
     def learn(self, state: State, session: Session) -> State:

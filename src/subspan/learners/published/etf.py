@@ -100,7 +100,6 @@ class EtfNeck(SessionTrainedSystem):
 
     def learn(self, state: State, session: Session) -> State:
         base, known = state.base, session.classes[0]
-        assert base.means is not None
         corners = self.as_trained(self.part(base)).corners_of(known + len(session.classes), state.rows)
         problems, support = len(state.rows), session.support
         kept = state.arrays.get("means", support.new_zeros(problems, 0, support.shape[-1]))

@@ -55,7 +55,6 @@ class NearestClassMean(System):
     def base_rows(self, base: Base) -> Tensor:
         if self.base == "rows":
             return unit(base.rows)
-        assert base.means is not None
         return self._averaged(self._represent(base, base.means))
 
     def learn(self, state: State, session: Session) -> State:
@@ -68,7 +67,6 @@ class NearestClassMean(System):
 
     def _represent(self, base: Base, features: Tensor) -> Tensor:
         if self.centred:
-            assert base.center is not None
             features = features - base.center
         return unit(features) if self.before else features
 
