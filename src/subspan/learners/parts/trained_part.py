@@ -15,6 +15,7 @@ from subspan.learners.parts.training_features import Source
 
 FORMAT = 2  # which has int8; files of format 1 are read
 HEADER = "subspan-trained-part"
+KEPT = ("system", "options", "width", "signature", "source", "about")  # in the header
 SCALE = ".scale"  # of the rows of a tensor in int8
 _ROUNDED_TWICE = 2.0**-10  # of a number: both the rows at hand and those of training may have gone through float16
 
@@ -39,8 +40,7 @@ class TrainedPart:
     def save(self, path: str | Path, precision: Literal["int8", "float16", "float32"] = "float16") -> Path:
         """Write it, in half precision by default; in int8 every row of a matrix has a scale."""
         path = check_suffix(path, "a trained part", TrainedPartError)
-        header = {"format": FORMAT, "system": self.system, "options": dict(self.options), "width": self.width}
-        header |= {"signature": self.signature, "source": self.source, "about": dict(self.about)}
+        header = {"format": FORMAT, **{name: getattr(self, name) for name in KEPT}}
         tensors = {}
         for name, tensor in self.tensors.items():
             if not bool(torch.isfinite(tensor).all()):
