@@ -51,8 +51,7 @@ class TrainedPart:
                 tensors[name + SCALE] = scale.float()
                 tensors[name] = (tensor / scale.clamp_min(torch.finfo(scale.dtype).tiny)).round().to(torch.int8)
                 continue
-            kept = torch.float32 if precision == "float32" else torch.float16
-            tensors[name] = tensor.to(kept)
+            tensors[name] = tensor.to(torch.float32 if precision == "float32" else torch.float16)
             if not bool(torch.isfinite(tensors[name]).all()):
                 raise TrainedPartError(f"float16 holds numbers up to 65504; '{name}' has {tensor.abs().max():g}")
         write_arrays(path, {name: tensor.numpy() for name, tensor in tensors.items()}, HEADER, json.dumps(header))
