@@ -188,7 +188,11 @@ def check_kinds_of_arrays(spec: str) -> None:
     by_array = _fitted(spec)
     vectors = _vectors(by_array, FIRST)
     by_array.add_classes(X, y, embeddings=vectors)
-    kinds: Any = (np.ndarray.tolist, torch.tensor, memoryview, np.asfortranarray, _reversed, _byte_swapped)
+    kinds: Any = (
+        *(np.ndarray.tolist, torch.tensor, memoryview, np.asfortranarray),
+        lambda array: array[::-1, ::-1].copy()[::-1, ::-1],  # with negative strides
+        lambda array: array.astype(array.dtype.newbyteorder()),
+    )
     for kind in kinds:
         other = _fitted(spec)
         other.add_classes(kind(X), y.tolist(), embeddings=vectors)
@@ -288,16 +292,6 @@ def _examples(names: tuple[str, ...], count: int, seed: int) -> tuple[NDArray[np
     rng = np.random.default_rng([seed, count])
     X = np.concatenate([_direction(name) * 3 + 0.3 * rng.normal(size=(count, WIDTH)) for name in names])
     return X, np.repeat(names, count)
-
-
-def _reversed(array: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers with negative strides."""
-    return array[::-1, ::-1].copy()[::-1, ::-1]
-
-
-def _byte_swapped(array: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers in the other byte order."""
-    return array.astype(array.dtype.newbyteorder())
 
 
 def _direction(name: str) -> NDArray[np.float64]:

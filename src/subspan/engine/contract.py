@@ -14,16 +14,16 @@ Array = Any  # a NumPy array or a tensor
 
 @dataclass(frozen=True)
 class Base:
-    """What a learner may know of session 0; which of it, it says in `Learner.needs`."""
+    """What a learner may know of session 0. What it asks for in `Learner.needs` is there; the rest may be None."""
 
     rows: Array  # (C0, d): as learned
-    means: Array | None = None  # (C0, d): class means of training features
-    embeddings: Array | None = None  # (C0, e): of class names or descriptions
-    origin: Array | None = None  # (d,): the centre, where classes have been removed since
-    covariance: Array | None = None  # (d, d): of training features within their classes
+    means: Array = None  # (C0, d): class means of training features
+    embeddings: Array = None  # (C0, e): of class names or descriptions
+    origin: Array = None  # (d,): the centre, where classes have been removed since
+    covariance: Array = None  # (d, d): of training features within their classes
 
     @property
-    def center(self) -> Array | None:
+    def center(self) -> Array:
         """Mean of the base training features (d,), classes counted alike."""
         if self.origin is not None:
             return self.origin
@@ -56,7 +56,7 @@ class Session:
     means: Array  # (*batch, K, d): mean feature of each of them, over all its examples
     base_memory: Memory | None = None
     novel_memory: Memory | None = None
-    embeddings: Array | None = None  # (K, e): of these classes
+    embeddings: Array = None  # (K, e): of these classes, where the learner needs them
     seeds: tuple[int, ...] = (0,)  # one per problem of the batch
     share: Array | None = None  # (K,)
 
@@ -157,6 +157,6 @@ class Learner(ABC):
         """Without the classes at these places; ``base`` is what is left of session 0."""
         raise ValueError(f"method '{self.name}' cannot forget classes")
 
-    def targets(self, base: Base, rows: Array, embeddings: Array | None) -> Array | None:
+    def targets(self, base: Base, rows: Array, embeddings: Array) -> Array | None:
         """What novel rows (K, d) are pulled towards (K, d), or None."""
         return None

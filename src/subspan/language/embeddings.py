@@ -1,14 +1,14 @@
 """Embeddings of classes from a file: word vectors averaged over the words of a name, or one vector per class."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from subspan.language.errors import EmbeddingError, warn_of_zero
-from subspan.language.words import Vector, mean_of_words, read_word_vectors, words_of
+from subspan.language.words import mean_of_words, read_word_vectors, words_of
 
 
 def class_embeddings(
@@ -24,16 +24,18 @@ def class_embeddings(
     wnids : their WordNet ids, for files that go by these.
     """
     path = Path(path)
-    if path.suffix != ".npz":
+    arrays = _read_npz(path) if path.suffix == ".npz" else None
+    if arrays is None or "tokens" in arrays:
         names = _needed(names, path)
-        return _mean_of_found(names, read_word_vectors(path, words_of(names)), path)
-    arrays = _read_npz(path)
-    vectors = arrays["vectors"]
-    if "tokens" in arrays:
-        names = _needed(names, path)
-        asked = words_of(names)
-        pairs = zip(arrays["tokens"].tolist(), vectors, strict=True)
-        return _mean_of_found(names, {token: vector for token, vector in pairs if token in asked}, path)
+        words = words_of(names)
+        if arrays is None:
+            known = read_word_vectors(path, words)
+        else:
+            pairs = zip(arrays["tokens"].tolist(), arrays["vectors"], strict=True)
+            known = {token: vector for token, vector in pairs if token in words}
+        if not known:
+            raise EmbeddingError(f"'{path}' has a vector for no word of the {len(names)} class names")
+        return mean_of_words(names, known)
     for key, wanted in (("wnids", wnids), ("names", names)):
         if key in arrays and wanted is not None:
             items = arrays[key].tolist()
@@ -44,19 +46,13 @@ def class_embeddings(
             missing = [item for item in wanted if item not in index]
             if missing:
                 raise EmbeddingError(f"'{path}' has no embedding for class '{missing[0]}' ({len(missing)} are missing)")
-            found = vectors[[index[item] for item in wanted]]
+            found = arrays["vectors"][[index[item] for item in wanted]]
             warn_of_zero(wanted, found, f"in '{path}'")
             return found
     if "wnids" in arrays:
         raise EmbeddingError(f"'{path}' goes by WordNet ids, which the classes do not have")
     _needed(names, path)
     raise EmbeddingError(f"'{path}' must name its vectors by 'tokens', 'names' or 'wnids'")
-
-
-def _mean_of_found(names: Sequence[str], vectors: Mapping[str, Vector], path: Path) -> NDArray[np.float32]:
-    if not vectors:
-        raise EmbeddingError(f"'{path}' has a vector for no word of the {len(names)} class names")
-    return mean_of_words(names, vectors)
 
 
 def _needed(names: Sequence[str] | None, path: Path) -> Sequence[str]:

@@ -17,25 +17,20 @@ class UnknownNameWarning(UserWarning):
     """The embedding of a class is the zero vector, mostly as no word of its name is known."""
 
 
-def warn_of_unknown(names: Sequence[str], stacklevel: int = 3) -> None:
-    """Say which names have the zero vector, if any: never silently."""
-    if names:
-        warnings.warn(
-            f"no word of {_listed(names)} has a vector; the embedding is zero, its target the mean of all base rows",
-            UnknownNameWarning,
-            stacklevel=stacklevel,
-        )
+def warn_of_unknown(names: Sequence[str]) -> None:
+    """Say which names have the zero vector since none of their words is known, if any: never silently."""
+    _warn(names, f"no word of {_listed(names)} has a vector; the embedding is zero")
 
 
 def warn_of_zero(names: Sequence[str], vectors: NDArray[np.floating], where: str, stacklevel: int = 3) -> None:
     """Say which of the vectors (C, e) that were given for these names are zero, if any."""
     zero = [name for name, vector in zip(names, vectors, strict=True) if not vector.any()]
-    if zero:
-        warnings.warn(
-            f"the embedding of {_listed(zero)} {where} is zero, its target the mean of all base rows",
-            UnknownNameWarning,
-            stacklevel=stacklevel,
-        )
+    _warn(zero, f"the embedding of {_listed(zero)} {where} is zero", stacklevel)
+
+
+def _warn(names: Sequence[str], what: str, stacklevel: int = 3) -> None:
+    if names:
+        warnings.warn(f"{what}, its target the mean of all base rows", UnknownNameWarning, stacklevel=stacklevel + 1)
 
 
 def _listed(names: Sequence[str]) -> str:

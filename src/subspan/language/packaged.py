@@ -67,8 +67,7 @@ def names_of_wnids(wnids: Sequence[str]) -> tuple[str, ...] | None:
     >>> names_of_wnids(["n02108089"])
     ('boxer',)
     """
-    classes = _classes()
-    return tuple(classes.names[classes.rows[w]] for w in wnids) if all(w in classes.rows for w in wnids) else None
+    return _of_wnids(wnids, _classes().names)
 
 
 def definitions_of_wnids(wnids: Sequence[str]) -> tuple[str, ...] | None:
@@ -77,10 +76,12 @@ def definitions_of_wnids(wnids: Sequence[str]) -> tuple[str, ...] | None:
     >>> definitions_of_wnids(["n02165456"])
     ('small round bright-colored and spotted beetle that usually feeds on aphids and other insect pests',)
     """
-    classes = _classes()
-    if any(wnid not in classes.rows for wnid in wnids):
-        return None
-    return tuple(classes.definitions[classes.rows[wnid]] for wnid in wnids)
+    return _of_wnids(wnids, _classes().definitions)
+
+
+def _of_wnids(wnids: Sequence[str], known: Sequence[str]) -> tuple[str, ...] | None:
+    rows = [_classes().rows.get(wnid) for wnid in wnids]
+    return None if None in rows else tuple(known[row] for row in rows if row is not None)
 
 
 def _known(kind: str) -> str:

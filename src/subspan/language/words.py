@@ -9,7 +9,6 @@ import codecs
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,16 +35,15 @@ def mean_of_words(names: Sequence[str], vectors: Mapping[str, Vector]) -> NDArra
         raise EmbeddingError(f"there are no word vectors at all for names like '{names[0] if names else ''}'")
     width = len(next(iter(vectors.values())))
     result = np.zeros((len(names), width), np.float32)
-    found: list[int] = []
     unknown: list[str] = []
-    for i, name in enumerate(names):
+    for name, mean in zip(names, result, strict=True):
         known = [vector for word in _split(name) for vector in _look_up(word, vectors)]
         if known:
-            result[i] = np.mean(known, axis=0)
-            found.append(i)
+            mean[:] = np.mean(known, axis=0)
         else:
             unknown.append(name)
     warn_of_unknown(unknown)
+    found = [i for i, name in enumerate(names) if name not in unknown]
     warn_of_zero([names[i] for i in found], result[found], "as the mean of its words")
     return result
 
@@ -56,12 +54,11 @@ def words_of(names: Iterable[str]) -> set[str]:
     >>> sorted(words_of(["Potter's go-kart"]))
     ['Potter', "Potter's", 'go', 'go-kart', 'kart', 'potter', "potter's"]
     """
-    asked: set[str] = set()
-    recorder = _Recorder(asked)
+    recorder = _Recorder()
     for name in names:
         for word in _split(name):
             _look_up(word, recorder)
-    return asked
+    return recorder.asked
 
 
 def _split(name: str) -> list[str]:
@@ -82,8 +79,8 @@ def _look_up(word: str, vectors: Mapping[str, Vector]) -> list[Vector]:
 class _Recorder(dict[str, Vector]):
     """Knows no word, and remembers which were asked for."""
 
-    def __init__(self, asked: set[str]) -> None:
-        self.asked = asked
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
 
     def __contains__(self, word: object) -> bool:
         self.asked.add(str(word))
@@ -102,84 +99,58 @@ def read_word_vectors(path: str | Path, words: Iterable[str], *, progress: bool 
     wanted = {word.encode(): word for word in words}
     found: dict[str, Vector] = {}
     try:
-        with ExitStack() as stack:
-            raw = stack.enter_context(path.open("rb"))
-            total = -(-path.stat().st_size // MEGABYTE)
-            advance = stack.enter_context(progress_bar(f"reading {path.name} (MB)", total, progress))
-            reader = _Lines(_decompressed(raw, path), path)
+        size = -(-path.stat().st_size // MEGABYTE)
+        with path.open("rb") as raw, progress_bar(f"reading {path.name} (MB)", size, progress) as advance:
             done = 0
-            for token, numbers in reader:
-                if reader.number % 1000 == 0 and (now := raw.tell() // MEGABYTE) > done:
+            for number, token, numbers in _lines(_decompressed(raw, path), path):
+                if number % 1000 == 0 and (now := raw.tell() // MEGABYTE) > done:
                     advance(now - done)
                     done = now
                 if token in wanted and wanted[token] not in found:
-                    found[wanted[token]] = reader.vector(numbers)
+                    found[wanted[token]] = _vector(numbers, f"line {number} of '{path}'")
     except (OSError, EOFError, zlib.error) as error:
         raise EmbeddingError(f"'{path}' cannot be read: {error}") from error
     return found
 
 
-class _Lines:
-    """The lines of a GloVe file as (word, its numbers), each checked for its width."""
-
-    def __init__(self, file: Iterable[bytes], path: Path) -> None:
-        self.file, self.path = file, path
-        self.number = 0
-        self.promised: int | None = None  # words by the header
-        self.width = 0
-        self.width_line = 1
-
-    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
-        words = 0
-        for line in self.file:
-            self.number += 1
-            line = line.rstrip(b" \r\n")
-            if self.number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-                if header := _header(line):
-                    self.promised, self.width = header
-                    continue
-            if not self.width:
-                self.width, self.width_line = line.count(b" "), self.number
-            if not line.count(b" ") or line.startswith(b" "):
-                raise self._error("must be a word and its numbers, separated by spaces")
-            words += 1
-            token, numbers = self._cut(line)
-            yield token, numbers
-        if self.promised is not None and words != self.promised:
-            raise EmbeddingError(f"'{self.path}' has {words} words, its first line says {self.promised}")
-        if not words:
-            raise EmbeddingError(f"'{self.path}' holds no word vectors")
-
-    def vector(self, numbers: bytes) -> Vector:
-        try:
-            vector = np.array(numbers.split(b" "), dtype=np.float32)
-        except ValueError as error:
-            raise self._error(f"does not hold numbers: {error}") from error
-        if not np.isfinite(vector).all():
-            raise self._error("holds NaN or infinity")
-        return vector
-
-    def _cut(self, line: bytes) -> tuple[bytes, bytes]:
+def _lines(file: Iterable[bytes], path: Path) -> Iterator[tuple[int, bytes, bytes]]:
+    """The number of each line, its word and its numbers, as many in each."""
+    promised, words, width, width_line = None, 0, 0, 1
+    for number, line in enumerate(file, 1):
+        line = line.rstrip(b" \r\n")
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+            fields = line.split()
+            if len(fields) == 2 and all(field.isdigit() for field in fields) and int(fields[1]) > 0:
+                promised, width = map(int, fields)
+                continue
         count = line.count(b" ")
-        if count == self.width:
-            token, _, numbers = line.partition(b" ")
-            return token, numbers
+        if not count or line.startswith(b" "):
+            raise EmbeddingError(f"line {number} of '{path}' must be a word and its numbers, separated by spaces")
+        if not width:
+            width, width_line = count, number
         # Some words of glove.840B hold spaces (". . ."); a number too many is something else.
-        token = line.rsplit(b" ", self.width)[0] if count > self.width else b""
-        if not token or _is_number(token.rpartition(b" ")[2]):
-            raise self._error(f"has {count} numbers, line {self.width_line} gives the width {self.width}")
-        return token, line[len(token) + 1 :]
+        token = line.partition(b" ")[0] if count == width else line.rsplit(b" ", width)[0]
+        if count < width or (count > width and _is_number(token.rpartition(b" ")[2])):
+            raise EmbeddingError(
+                f"line {number} of '{path}' has {count} numbers, line {width_line} gives the width {width}"
+            )
+        words += 1
+        yield number, token, line[len(token) + 1 :]
+    if promised is not None and words != promised:
+        raise EmbeddingError(f"'{path}' has {words} words, its first line says {promised}")
+    if not words:
+        raise EmbeddingError(f"'{path}' holds no word vectors")
 
-    def _error(self, what: str) -> EmbeddingError:
-        return EmbeddingError(f"line {self.number} of '{self.path}' {what}")
 
-
-def _header(line: bytes) -> tuple[int, int] | None:
-    fields = line.split()
-    if len(fields) == 2 and all(field.isdigit() for field in fields) and int(fields[1]) > 0:
-        return int(fields[0]), int(fields[1])
-    return None
+def _vector(numbers: bytes, where: str) -> Vector:
+    try:
+        vector = np.array(numbers.split(b" "), dtype=np.float32)
+    except ValueError as error:
+        raise EmbeddingError(f"{where} does not hold numbers: {error}") from error
+    if not np.isfinite(vector).all():
+        raise EmbeddingError(f"{where} holds NaN or infinity")
+    return vector
 
 
 def _is_number(field: bytes) -> bool:

@@ -44,17 +44,12 @@ class Calibrated(CosineLearner):
     def needs(self) -> frozenset[str]:
         return frozenset({"means", "covariance"} if self.whiten else {"means"})
 
-    def center(self, base: Base) -> Tensor | float:
-        assert base.center is not None
-        return base.center
-
     def represent(self, base: Base, features: Tensor) -> Tensor:
-        centred = features - self.center(base)
-        return unit(centred @ self._root(base)[1].mT if self.whiten else centred)
+        centred = features - base.center
+        return unit(centred @ _root(base.covariance, self.shrinkage)[1].mT if self.whiten else centred)
 
     def base_rows(self, base: Base) -> Tensor:
-        assert base.means is not None
-        learned = base.rows @ self._root(base)[0] if self.whiten else base.rows
+        learned = base.rows @ _root(base.covariance, self.shrinkage)[0] if self.whiten else base.rows
         return unit(self.learned * unit(learned) + (1 - self.learned) * self.represent(base, base.means))
 
     def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:
@@ -64,10 +59,6 @@ class Calibrated(CosineLearner):
         scores = super().scores(state, queries)
         scores[..., state.base_count :] += self.scale * self.offset
         return scores
-
-    def _root(self, base: Base) -> tuple[Tensor, Tensor]:
-        assert base.covariance is not None
-        return _root(base.covariance, self.shrinkage)
 
 
 @lru_cache(maxsize=2)  # by the tensor itself, which nobody changes: one factorisation for all queries of a model

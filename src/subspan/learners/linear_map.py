@@ -30,9 +30,7 @@ class LinearMap(LanguageRegularizer):
     fit_steps: int = option(1000, "steps of the gradient descent")
     fit_rate: float = option(1.0, "learning rate of the gradient descent")
 
-    def targets(self, base: Base, rows: Tensor, embeddings: Tensor | None) -> Tensor:
-        assert base.embeddings is not None
-        assert embeddings is not None
+    def targets(self, base: Base, rows: Tensor, embeddings: Tensor) -> Tensor:
         inputs = append_one(base.embeddings.double())
         fit = fit_ridge if self.fit == "ridge" else self._fit_gradient
         return (append_one(embeddings.double()) @ fit(inputs, base.rows.double(), self.ridge)).to(base.rows)

@@ -30,15 +30,11 @@ class Prototype(CosineLearner):
         return frozenset({"means"} if self.centred or self.base == "means" else ())
 
     def center(self, base: Base) -> Tensor | float:
-        if not self.centred:
-            return 0.0
-        assert base.center is not None
-        return base.center
+        return base.center if self.centred else 0.0
 
     def base_rows(self, base: Base) -> Tensor:
         if self.base == "rows":
             return unit(base.rows)
-        assert base.means is not None
         return self.row_of_mean(base, base.means)
 
     def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:

@@ -25,7 +25,5 @@ class Semantic(LanguageRegularizer):
         super().__post_init__()
         check_options(self, positive=("tau",))
 
-    def targets(self, base: Base, rows: Tensor, embeddings: Tensor | None) -> Tensor:
-        assert base.embeddings is not None
-        assert embeddings is not None
+    def targets(self, base: Base, rows: Tensor, embeddings: Tensor) -> Tensor:
         return torch.softmax(embeddings @ base.embeddings.mT / self.tau, dim=-1) @ base.rows

@@ -29,7 +29,7 @@ from subspan.train.run import RunSettings
 
 
 def store_result(
-    system: NetworkSystem[Any],
+    system: NetworkSystem,
     training: Mapping[str, Any],
     seed: int,
     trained: tuple[Network, RunSettings],
@@ -90,13 +90,13 @@ def store_result(
 
 def _ready_to_run(
     protocol: MultiSession | SingleSession, maps: SplitMaps, shots: int | None, device: torch.device
-) -> Callable[[NetworkSystem[Any]], MethodResult | EpisodeResult]:
+) -> Callable[[NetworkSystem], MethodResult | EpisodeResult]:
     """A function that runs a system on the sessions or episodes of a split, positions of maps in place of features."""
     if isinstance(protocol, SingleSession):
         drawn = protocol.draw(maps.items).first_shots(shots or protocol.shots)
         return lambda ready: protocol.run(maps.items, ready, episodes=drawn, device=device)
 
-    def sessions(ready: NetworkSystem[Any]) -> MethodResult:
+    def sessions(ready: NetworkSystem) -> MethodResult:
         # What it keeps of old classes it chooses itself, so the protocol has no memory to hand to it.
         result = protocol.run(maps.items, ready, memory=False, device=device)
         return dataclasses.replace(result, memory=ready.uses_memory)
@@ -104,7 +104,7 @@ def _ready_to_run(
     return sessions
 
 
-def _protocol(system: NetworkSystem[Any], split: Split) -> MultiSession | SingleSession:
+def _protocol(system: NetworkSystem, split: Split) -> MultiSession | SingleSession:
     """The one of the tables: `subspan reproduce` draws the same support and the same episodes."""
     if system.protocol == "single-session":
         return SingleSession()

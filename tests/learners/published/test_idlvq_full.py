@@ -95,7 +95,7 @@ def test_a_killed_training_is_resumed_to_the_same_references(world: World, tmp_p
         QUICK.on(maps, first)
     second: TrainingRun = dataclasses.replace(first, tell=None, resume=True)
     resumed = QUICK.on(maps, second).prepared
-    assert torch.equal(resumed.references, whole.references)
+    assert torch.equal(resumed.rows, whole.rows)
     assert all(torch.equal(resumed.state[name], whole.state[name]) for name in whole.state)
 
 
@@ -107,12 +107,12 @@ def test_an_exemplar_is_the_image_nearest_to_its_reference(world: World) -> None
     features = unit(maps.features(maps.training, tail))
     for c in range(BASE):
         of_class = maps.training[maps.labels == c]
-        distances = (features[maps.labels == c] - known.references[c]).norm(dim=1)
+        distances = (features[maps.labels == c] - known.rows[c]).norm(dim=1)
         assert known.state["exemplars"][c] == of_class[distances.argmin()]
     after = after_one_session(system, maps)
     assert torch.equal(after["exemplars"][0, :BASE], known.state["exemplars"])
     assert after["exemplars"][0, BASE] in torch.tensor(maps.items.novel_support[:5])
-    assert not torch.equal(after.rows[0, :BASE], known.references)  # they follow the network
+    assert not torch.equal(after.rows[0, :BASE], known.rows)  # they follow the network
 
 
 def test_references_follow_a_network_that_moves_as_a_whole() -> None:

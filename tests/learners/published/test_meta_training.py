@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from subspan.engine.contract import Base
-from subspan.learners.parts.attention import attend
+from subspan.learners.parts.heads import attend
 from subspan.learners.parts.meta_training import EpisodeShape, check_shape, draw_fake_episodes, dropped
 from subspan.learners.parts.training_features import TrainingFeatures
 

@@ -46,22 +46,25 @@ def attracted_rows(
 
 class _Minimum(torch.autograd.Function):
     @staticmethod
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any,
-        targets: Tensor,
-        strength: Tensor,
-        support: Tensor,
-        labels: Tensor,
-        known: Tensor,
-        weight_decay: float,
-        damping: float,
-        tolerance: float,
-    ) -> tuple[Tensor, Tensor]:
-        rows, steps = _minimum(support, labels, known, targets, strength, weight_decay, tolerance)
+    def forward(ctx: Any, targets: Tensor, strength: Tensor, *fixed: Any) -> tuple[Tensor, Tensor]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        support, labels, known, weight_decay, damping, tolerance = fixed
+        held = strength / targets.shape[-2]
+        hold = held + weight_decay / 2
+        units = hold.sqrt()
+        reference = targets * held / hold * units
+        problem = Problem(
+            support / units,
+            labels,
+            mean_weights(support.shape[-2], 0, support).expand(support.shape[:-1]),
+            [RowGroup(reference, reference, "squared", 1.0)],
+            still=standing_still(support, known),
+        )
+        solution = optimum(problem, tolerance=tolerance)
+        rows = solution.rows / units
         ctx.save_for_backward(rows, targets, strength, support, known)
         ctx.numbers = weight_decay, damping, tolerance
-        ctx.mark_non_differentiable(steps)
-        return rows, steps
+        ctx.mark_non_differentiable(solution.steps)
+        return rows, solution.steps
 
     @staticmethod
     def backward(ctx: Any, by_rows: Tensor, _by_steps: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -74,30 +77,6 @@ class _Minimum(torch.autograd.Function):
         by_targets = pull * strength * g
         by_strength = -(pull * g * (rows - targets)).sum((0, 1))
         return by_targets, by_strength, None, None, None, None, None, None
-
-
-def _minimum(
-    support: Tensor,
-    labels: Tensor,
-    known: Tensor,
-    targets: Tensor,
-    strength: Tensor,
-    weight_decay: float,
-    tolerance: float,
-) -> tuple[Tensor, Tensor]:
-    held = strength / targets.shape[-2]
-    hold = held + weight_decay / 2
-    units = hold.sqrt()
-    reference = targets * held / hold * units
-    problem = Problem(
-        support / units,
-        labels,
-        mean_weights(support.shape[-2], 0, support).expand(support.shape[:-1]),
-        [RowGroup(reference, reference, "squared", 1.0)],
-        still=standing_still(support, known),
-    )
-    solution = optimum(problem, tolerance=tolerance)
-    return solution.rows / units, solution.steps
 
 
 def hessian(

@@ -9,14 +9,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import Base
 
-
-def base_samples(base: Base, count: int, seed: int) -> Tensor:
-    """Draws (C0, count, d) from N(mean of the class, pooled covariance)."""
-    assert base.means is not None
-    assert base.covariance is not None
-    return _samples(base.means, base.covariance, count, seed)
+@lru_cache(maxsize=2)  # by the tensors themselves, which nobody changes
+def base_samples(means: Tensor, covariance: Tensor, count: int, seed: int) -> Tensor:
+    """Draws (C0, count, d) from N(mean of the class, pooled covariance); means (C0, d), covariance (d, d)."""
+    drawn = noise((len(means), count, means.shape[1]), seed, means)
+    return means[:, None] + drawn @ root_of(covariance).mT
 
 
 def root_of(covariance: Tensor) -> Tensor:
@@ -35,9 +33,3 @@ def noise(shape: tuple[int, ...], seed: int, like: Tensor) -> Tensor:
     """Standard normal numbers that depend on nothing but shape and seed, on another tensor's device, in its type."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=torch.float64).to(like)
-
-
-@lru_cache(maxsize=2)  # by the tensors themselves, which nobody changes
-def _samples(means: Tensor, covariance: Tensor, count: int, seed: int) -> Tensor:
-    drawn = noise((len(means), count, means.shape[1]), seed, means)
-    return means[:, None] + drawn @ root_of(covariance).mT

@@ -42,8 +42,6 @@ class GaussianSystem(System):
 
         Of features as they are, the file's own; of others, those of draws from the file's Gaussians.
         """
-        assert base.means is not None
-        assert base.covariance is not None
         if self.tukey == 1:
             return base.means, base.covariance
         return _statistics(base.means, base.covariance, self.tukey, self.samples, self.seed)
@@ -111,7 +109,7 @@ def reduced(vectors: Tensor, count: int) -> Tensor:
 @lru_cache(maxsize=2)  # by the tensors themselves, which nobody changes
 def _statistics(means: Tensor, covariance: Tensor, tukey: float, samples: int, seed: int) -> tuple[Tensor, Tensor]:
     """Class means and pooled covariance of draws, negative ones set to 0, raised to a power."""
-    drawn = base_samples(Base(means, means, covariance=covariance), samples, seed).clamp(min=0) ** tukey
+    drawn = base_samples(means, covariance, samples, seed).clamp(min=0) ** tukey
     found = drawn.mean(1)
     deviations = (drawn - found[:, None]).flatten(0, 1)
     return found, deviations.mT @ deviations / (len(deviations) - len(found))

@@ -1,4 +1,6 @@
-"""How rows score queries: by cosine, or by Euclidean distance; and the rows of a head that is never learned."""
+"""How rows score queries: by cosine or Euclidean distance; attention over rows; rows that are never learned."""
+
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -25,6 +27,24 @@ def euclidean_scores(rows: Tensor, queries: Tensor) -> Tensor:
     return 2 * queries @ rows.mT - lengths
 
 
+def attend(queries: Tensor, keys: Tensor, values: Tensor, scale: Tensor | float, mask: Tensor | None = None) -> Tensor:
+    """Values (*batch, m, v) weighted for each query: softmax over the m keys of scale * query . key, times values.
+
+    queries (*batch, q, d), keys (*batch, m, d); ``mask`` (*batch, q or 1, m) is False where a query may not look.
+
+    >>> queries, keys = torch.tensor([[1.0, 0.0]]), torch.eye(2)
+    >>> attend(queries, keys, torch.tensor([[4.0], [8.0]]), 0.0)
+    tensor([[6.]])
+    >>> attend(queries, keys, torch.tensor([[4.0], [8.0]]), 0.0, torch.tensor([[False, True]]))
+    tensor([[8.]])
+    """
+    scores = scale * (queries @ keys.mT)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return torch.softmax(scores, dim=-1) @ values
+
+
+@lru_cache(maxsize=4)  # nobody changes it
 def simplex(count: int, width: int, seed: int) -> Tensor:
     """A simplex equiangular tight frame (count, width): unit vectors, each pair at the cosine -1 / (count - 1).
 

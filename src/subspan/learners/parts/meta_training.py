@@ -54,7 +54,6 @@ def meta_train(
     features: TrainingFeatures,
     shape: EpisodeShape,
     run: TrainingRun,
-    stage: str = "meta-training",
 ) -> dict[str, Tensor]:
     """Train parameters on fake episodes, ``run.settings.batch`` of them in a step."""
     check_shape(features, shape)
@@ -62,7 +61,7 @@ def meta_train(
     def step_loss(live: Parameters, generator: torch.Generator) -> Tensor:
         return loss(live, draw_fake_episodes(features, shape, run.settings.batch, generator))
 
-    return run.minimise(parameters, step_loss, stage)
+    return run.minimise(parameters, step_loss, "meta-training")
 
 
 def dropped(numbers: Tensor, rate: float, generator: torch.Generator) -> Tensor:

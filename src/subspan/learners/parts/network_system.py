@@ -8,7 +8,7 @@ maps to the system where others get features; rows are as usual.
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
@@ -20,22 +20,31 @@ from subspan.learners.parts.system import System
 from subspan.learners.parts.training_run import Tell, Training, TrainingRun
 from subspan.train.maps import SplitMaps
 
-Prepared = TypeVar("Prepared")
 TAIL = "tail."  # before the names of the tail's parameters in a state
 
 
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What all sessions of a split share."""
+
+    maps: SplitMaps
+    run: TrainingRun
+    rows: Tensor  # (C0, d): of session 0
+    state: Parameters  # what the first session begins with beside the rows: arrays of one problem
+
+
 @dataclass(frozen=True)
-class NetworkSystem(System, Generic[Prepared]):
+class NetworkSystem(System):
     """A system that trains a part of the network itself. Without images it has stored results only."""
 
     protocol: ClassVar[Literal["multi-session", "single-session"]]
     where: ClassVar[Where]  # the network is cut before its last stage, or its last unit
     training: ClassVar[Training | None] = None  # of what it trains on the base classes, if anything
-    _prepared: ClassVar[object | None] = None
+    _prepared: ClassVar[Any] = None
 
     @abstractmethod
     def prepare(self, maps: SplitMaps, run: TrainingRun) -> Prepared:
-        """What all sessions of a split share; where the system is trained on the base classes, this trains it."""
+        """Where the system is trained on the base classes, this trains it."""
 
     def on(self, maps: SplitMaps, run: TrainingRun) -> Self:
         """The same system, ready for the sessions of a split."""
@@ -44,14 +53,14 @@ class NetworkSystem(System, Generic[Prepared]):
         return ready
 
     @property
-    def prepared(self) -> Prepared:
-        """What `prepare` made; one sentence where there are no images."""
+    def prepared(self) -> Any:
+        """What `prepare` made, a `Prepared`; one sentence where there are no images."""
         if self._prepared is None:
             raise ValueError(
                 f"system '{self.name}' moves the network, so features are not enough; with images its result is made "
                 f"and stored by: subspan train --system {self.name} --run RUN --data IMAGES --out FILE.json"
             )
-        return self._prepared  # type: ignore[return-value]
+        return self._prepared
 
     @property
     def episode_shots(self) -> int | None:
@@ -62,16 +71,16 @@ class NetworkSystem(System, Generic[Prepared]):
         """Sentences that a reader of its result must know."""
         return ()
 
-    @abstractmethod
     def base_rows(self, base: Base) -> Tensor:
-        """The rows (C0, d) of session 0; those of the base given are of positions."""
+        return self.prepared.rows  # those of the base given are of positions
 
     def start(self, base: Base) -> State:
-        return super().start(base).after(**self.state_of(self.prepared))
+        return super().start(base).after(**self.prepared.state)
 
-    def state_of(self, prepared: Prepared) -> Parameters:
-        """What the first session begins with beside the rows: arrays of one problem."""
-        return {}
+    def features_of(self, state: State, queries: Tensor) -> Tensor:
+        """Features (E, q, d) of queries (q, 1), which are positions, by the tail of each problem."""
+        tails = [tail_in(of_problem(state.arrays, problem)) for problem in range(len(state.rows))]
+        return torch.stack([self.prepared.maps.features(queries[:, 0], tail) for tail in tails])
 
 
 def learn_apart(

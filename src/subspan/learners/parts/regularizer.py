@@ -121,7 +121,6 @@ class Regularizer(RowLearner):
         second = [session.novel_memory] if session.novel_memory else []
         features = torch.cat([m.features for m in first + second], dim=-2)
         if self.without_mean:
-            assert base.center is not None
             features = without_direction(features, base.center)
         labels = place[torch.cat([m.labels for m in first + second], dim=-1)]
         counts = [sum(m.features.shape[-2] for m in part) for part in (first, second)]
@@ -160,14 +159,10 @@ def without_direction(features: Tensor, direction: Tensor) -> Tensor:
 
 @lru_cache(maxsize=1)  # all cells of a table begin their episodes alike
 def _starts(seeds: tuple[int, ...], shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """New rows (E, K, d) of every episode."""
-    return torch.stack([_uniform(seed, shape) for seed in seeds]).to(device, dtype)
-
-
-def _uniform(seed: int, shape: torch.Size) -> Tensor:
-    """New rows (K, d) uniform in +-1/sqrt(d), the same for every device and dtype they go to."""
-    generator = torch.Generator().manual_seed(seed)
-    return (torch.rand(shape, generator=generator, dtype=torch.float64) * 2 - 1) / shape[1] ** 0.5
+    """New rows (E, K, d) of every episode, uniform in +-1/sqrt(d), the same for every device and dtype they go to."""
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    drawn = torch.stack([torch.rand(shape, generator=generator, dtype=torch.float64) for generator in generators])
+    return ((drawn * 2 - 1) / shape[1] ** 0.5).to(device, dtype)
 
 
 def _rows(rows: Tensor, classes: list[int]) -> Tensor:

@@ -7,7 +7,7 @@ depend on the others beside it.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -26,10 +26,6 @@ class SessionTrainedSystem(TrainedSystem):
     only_batches = True
     learns_more = False
     batch_on_cpu = 16  # of networks; gradients of more are too large for malloc to keep, and every step asks for them
-    of_the_part: ClassVar[tuple[str, ...]]  # options that the part depends on; all others are of the sessions
-
-    def part_options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.of_the_part}
 
     def forget(self, state: State, base: Base, places: Sequence[int]) -> State:
         return Learner.forget(self, state, base, places)  # what it trained is of all its classes

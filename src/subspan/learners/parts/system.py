@@ -41,6 +41,7 @@ class TrainedSystem(System):
     """
 
     training: ClassVar[Training]  # the published settings
+    of_the_part: ClassVar[tuple[str, ...]] = ()  # options that the part depends on; without: all of them
     uses_turned: ClassVar[bool] = False  # trains on features of turned images, too, where images are at hand
     trained: str = option("", "file of its trained part, or a folder of such, from: subspan train --system NAME")
 
@@ -56,7 +57,8 @@ class TrainedSystem(System):
                 f"--out FILE, and run {self.name}:trained=FILE"
             )
         options = self.part_options()
-        chosen = {name: value for name, value in options.items() if value != _default(self, name)}
+        defaults = {f.name: f.default for f in fields(self)}
+        chosen = {name: value for name, value in options.items() if value != defaults[name]}
         found = find_part(self.trained, self.name, base.rows, chosen, options)
         if found.source == "drawn":
             warnings.warn(
@@ -67,14 +69,11 @@ class TrainedSystem(System):
         return found
 
     def part_options(self) -> dict[str, Any]:
-        """All options but the place of the part."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "trained"}
+        """The options that its part depends on."""
+        names = self.of_the_part or [f.name for f in fields(self) if f.name != "trained"]
+        return {name: getattr(self, name) for name in names}
 
     def as_trained(self, part: TrainedPart) -> Self:
         """The same system with the options of its part."""
         known = {f.name for f in fields(self)}
         return replace(self, **{name: value for name, value in part.options.items() if name in known})
-
-
-def _default(system: TrainedSystem, name: str) -> Any:
-    return next(f.default for f in fields(system) if f.name == name)

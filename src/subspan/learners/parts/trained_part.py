@@ -15,6 +15,7 @@ from subspan.learners.parts.training_features import Source
 
 FORMAT = 2  # which has int8; files of format 1 are read
 HEADER = "subspan-trained-part"
+KEPT = ("system", "options", "width", "signature", "source", "about")  # in the header
 SCALE = ".scale"  # of the rows of a tensor in int8
 _ROUNDED_TWICE = 2.0**-10  # of a number: both the rows at hand and those of training may have gone through float16
 
@@ -39,8 +40,7 @@ class TrainedPart:
     def save(self, path: str | Path, precision: Literal["int8", "float16", "float32"] = "float16") -> Path:
         """Write it, in half precision by default; in int8 every row of a matrix has a scale."""
         path = check_suffix(path, "a trained part", TrainedPartError)
-        header = {"format": FORMAT, "system": self.system, "options": dict(self.options), "width": self.width}
-        header |= {"signature": self.signature, "source": self.source, "about": dict(self.about)}
+        header = {"format": FORMAT, **{name: getattr(self, name) for name in KEPT}}
         tensors = {}
         for name, tensor in self.tensors.items():
             if not bool(torch.isfinite(tensor).all()):
@@ -51,8 +51,7 @@ class TrainedPart:
                 tensors[name + SCALE] = scale.float()
                 tensors[name] = (tensor / scale.clamp_min(torch.finfo(scale.dtype).tiny)).round().to(torch.int8)
                 continue
-            kept = torch.float32 if precision == "float32" else torch.float16
-            tensors[name] = tensor.to(kept)
+            tensors[name] = tensor.to(torch.float32 if precision == "float32" else torch.float16)
             if not bool(torch.isfinite(tensors[name]).all()):
                 raise TrainedPartError(f"float16 holds numbers up to 65504; '{name}' has {tensor.abs().max():g}")
         write_arrays(path, {name: tensor.numpy() for name, tensor in tensors.items()}, HEADER, json.dumps(header))
@@ -104,38 +103,38 @@ def find_part(
     place = Path(place)
     if not place.is_dir():
         part = TrainedPart.load(place)
-        if part.system != system:
-            raise TrainedPartError(f"'{place}' is a trained part of system '{part.system}', not of '{system}'")
-        if not part.belongs_to(rows):
-            raise TrainedPartError(
-                f"'{place}' was trained for other features: its {len(part.signature)} base rows of width {part.width} "
-                f"are not these {len(rows)} of width {rows.shape[1]}"
-            )
-        for name, value in options.items():
-            if part.options.get(name) != value:
-                raise TrainedPartError(
-                    f"'{place}' was trained with {name}={part.options.get(name)}, asked for is {name}={value}"
-                )
+        if misfit := _misfit(part, system, rows, options):
+            raise TrainedPartError(f"'{place}' {misfit}")
         return part
     found = []
     for path in sorted(filter(has_suffix, place.iterdir())):
         header = _read_header(str(path), *_last_change(path))
-        if header is None or header["system"] != system:
-            continue
-        if any(header["options"].get(name) != value for name, value in options.items()):
-            continue
-        if TrainedPart(**header, tensors={}).belongs_to(rows):
+        if header is not None and not _misfit(TrainedPart(**header, tensors={}), system, rows, options):
             found.append(TrainedPart.load(path))
     if not found:
         wanted = "".join(f", {name}={value}" for name, value in options.items())
         raise TrainedPartError(f"'{place}' has no trained part of system '{system}'{wanted} for these features")
-    if len(found) > 1 and usual:
-        shared = [sum(part.options.get(key) == value for key, value in usual.items()) for part in found]
-        found = [part for part, count in zip(found, shared, strict=True) if count == max(shared)]
+    shared = [sum(part.options.get(key) == value for key, value in (usual or {}).items()) for part in found]
+    found = [part for part, count in zip(found, shared, strict=True) if count == max(shared)]
     if len(found) > 1:
         names = " and ".join(f"'{Path(part.path).name}'" for part in found[:2])
         raise TrainedPartError(f"several trained parts in '{place}' fit, {names}; name the file")
     return found[0]
+
+
+def _misfit(part: TrainedPart, system: str, rows: Tensor, options: Mapping[str, Any]) -> str:
+    """Why a part is none of this system for these rows and options; nothing where it is."""
+    if part.system != system:
+        return f"is a trained part of system '{part.system}', not of '{system}'"
+    if not part.belongs_to(rows):
+        return (
+            f"was trained for other features: its {len(part.signature)} base rows of width {part.width} are not these "
+            f"{len(rows)} of width {rows.shape[1]}"
+        )
+    for name, value in options.items():
+        if part.options.get(name) != value:
+            return f"was trained with {name}={part.options.get(name)}, asked for is {name}={value}"
+    return ""
 
 
 def _parse(text: str, path: str | Path) -> dict[str, Any]:
@@ -185,5 +184,4 @@ def _read(path: str, modified: int, size: int) -> TrainedPart:
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
             raise TrainedPartError(f"the tensor '{name}' of '{path}' holds NaN or infinity")
-    header["signature"] = tuple(header["signature"])
     return TrainedPart(**header, tensors=tensors, path=path)

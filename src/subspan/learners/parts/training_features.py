@@ -5,8 +5,8 @@ covariance) stand for them; what is trained on those says so.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from numpy.typing import NDArray
@@ -49,18 +49,10 @@ class TrainingFeatures:
     def to(self, device: torch.device, dtype: torch.dtype = torch.float32) -> "TrainingFeatures":
         """The same on a device, in a type."""
 
-        def moved(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else tensor.to(device, dtype)
-
-        return TrainingFeatures(
-            features=self.features.to(device, dtype),
-            counts=self.counts.to(device),
-            base=self.base.to(self.features.new_zeros((), dtype=dtype, device=device)),
-            source=self.source,
-            bias=moved(self.bias),
-            turned=moved(self.turned),
-            names=self.names,
-        )
+        like = self.features.new_zeros((), dtype=dtype, device=device)
+        moved = {name: None if (t := getattr(self, name)) is None else t.to(like) for name in ("bias", "turned")}
+        base = self.base.to(like)
+        return replace(self, features=self.features.to(like), counts=self.counts.to(device), base=base, **moved)
 
     @classmethod
     def drawn(
@@ -78,12 +70,10 @@ class TrainingFeatures:
                     "ones with --run and --data"
                 )
         base = _base_session(features, embeddings)
-        examples = base_samples(base, count, seed)
+        examples = base_samples(base.means, base.covariance, count, seed)
         if signal != 1:
-            assert base.means is not None
             examples = examples - (1 - signal) * (base.means - base.means.mean(0))[:, None]
-        counts = torch.full((len(examples),), count)
-        return cls(examples, counts, base, "drawn", _bias(features), names=_names(features))
+        return cls(examples, torch.full((len(examples),), count), base, "drawn", **_head_of(features))
 
     @classmethod
     def real(
@@ -100,29 +90,25 @@ class TrainingFeatures:
             torch.tensor([len(part) for part in by_class]),
             _base_session(features, embeddings),
             "real",
-            _bias(features),
-            None if turned is None else _filled(turned, scale),
-            _names(features),
+            turned=None if turned is None else _filled(turned, scale),
+            **_head_of(features),
         )
 
 
 def _base_session(features: FeatureSet, embeddings: NDArray | None) -> Base:
     features = features.for_linear_scores()
-
-    def tensor(array: NDArray | None) -> Tensor | None:
-        return None if array is None else tensor_of(array).float()
-
-    known = None if embeddings is None else tensor(embeddings[: features.base_count])
-    rows = tensor_of(features.base_weight).float()
-    return Base(rows, tensor(features.base_mean), known, covariance=tensor(features.base_covariance))
+    known = None if embeddings is None else embeddings[: features.base_count]
+    rows, means, words = map(_tensor, (features.base_weight, features.base_mean, known))
+    return Base(rows, means, words, covariance=_tensor(features.base_covariance))
 
 
-def _bias(features: FeatureSet) -> Tensor | None:
-    return None if features.base_bias is None else tensor_of(features.base_bias).float()
+def _tensor(array: NDArray | None) -> Tensor | None:
+    return None if array is None else tensor_of(array).float()
 
 
-def _names(features: FeatureSet) -> tuple[str, ...]:
-    return features.class_names[: features.base_count]
+def _head_of(features: FeatureSet) -> dict[str, Any]:
+    """What is known of the base classes beside their features."""
+    return {"bias": _tensor(features.base_bias), "names": features.class_names[: features.base_count]}
 
 
 def _filled(by_class: Sequence[NDArray], scale: float | None) -> Tensor:

@@ -83,7 +83,7 @@ class TrainingRun:
         """Train parameters from where they are; ``loss`` draws what a step needs from the generator it is given."""
         settings = self.settings
         live = {name: p.detach().to(self.device).clone().requires_grad_() for name, p in parameters.items()}
-        optimiser = _optimiser(settings, live)
+        optimiser = _optimiser(settings, list(live.values()))
         first = self._restore(stage, live, optimiser) if self.resume else 0
         kept = time.monotonic()
         for step in range(first, settings.steps):
@@ -149,8 +149,7 @@ class TrainingRun:
         return int(meta["done"])
 
 
-def _optimiser(settings: Training, parameters: Mapping[str, Tensor]) -> torch.optim.Optimizer:
-    values = list(parameters.values())
+def _optimiser(settings: Training, values: list[Tensor]) -> torch.optim.Optimizer:
     if settings.optimiser == "adam":
         return torch.optim.Adam(values, lr=settings.rates[0], weight_decay=settings.weight_decay)
     return torch.optim.SGD(

@@ -46,8 +46,8 @@ class Alice(System, CosineLearner):
         return frozenset({"means", "covariance"})
 
     def base_rows(self, base: Base) -> Tensor:
-        assert base.means is not None
-        return unit(nearest_mean(base_samples(base, self.samples, self.seed), base.means, self.images))
+        drawn = base_samples(base.means, base.covariance, self.samples, self.seed)
+        return unit(nearest_mean(drawn, base.means, self.images))
 
     def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:
         return unit(mean)

@@ -10,9 +10,9 @@ from torch import Tensor
 from subspan.engine.contract import Base, Session, State
 from subspan.engine.objective import append_one
 from subspan.engine.statistics import class_means
-from subspan.learners.parts.attention import attend
 from subspan.learners.parts.attracted_rows import attracted_rows
 from subspan.learners.parts.cosine import unit
+from subspan.learners.parts.heads import attend
 from subspan.learners.parts.meta_training import EpisodeShape, FakeEpisodes, dropped, meta_train
 from subspan.learners.parts.rows import with_learned, with_places
 from subspan.learners.parts.system import TrainedSystem

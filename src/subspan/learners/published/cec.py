@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from subspan.engine.contract import Base, Session, State
+from subspan.engine.statistics import class_means
 from subspan.learners.parts.heads import cosine_scores
 from subspan.learners.parts.meta_training import check_examples, draw_classes, draw_items, dropped
-from subspan.learners.parts.prototypes import prototypes
 from subspan.learners.parts.rows import with_learned
 from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.parts.training_features import TrainingFeatures
@@ -109,11 +109,10 @@ class Cec(TrainedSystem):
 
     def base_rows(self, base: Base) -> Tensor:
         self.part(base)
-        assert base.means is not None
         return base.means
 
     def learn(self, state: State, session: Session) -> State:
-        learned = prototypes(session.support, session.labels, session.classes, before=False, after=False)
+        learned = class_means(session.support, session.labels, session.classes)
         return state.after(rows=with_learned(state, session, learned))
 
     def scores(self, state: State, queries: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """The ETF neck of NC-FSCIL: features are mapped to the corners of a simplex that is fixed before the first session."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -101,7 +100,6 @@ class EtfNeck(SessionTrainedSystem):
 
     def learn(self, state: State, session: Session) -> State:
         base, known = state.base, session.classes[0]
-        assert base.means is not None
         corners = self.as_trained(self.part(base)).corners_of(known + len(session.classes), state.rows)
         problems, support = len(state.rows), session.support
         kept = state.arrays.get("means", support.new_zeros(problems, 0, support.shape[-1]))
@@ -146,7 +144,7 @@ class EtfNeck(SessionTrainedSystem):
             raise ValueError(
                 f"system '{self.name}' was made for {self.classes} classes, there are {count}: set classes"
             )
-        return _simplex(self.classes, self.width, self.corners)[:count].to(like)
+        return simplex(self.classes, self.width, self.corners)[:count].to(like)
 
 
 def neck(parameters: Parameters, features: Tensor) -> Tensor:
@@ -180,8 +178,3 @@ def dot_regression(outputs: Tensor, targets: Tensor) -> Tensor:
     tensor([0.8000])
     """
     return 5 * ((unit(outputs) * targets).sum(-1) - 1).square()
-
-
-@lru_cache(maxsize=4)  # nobody changes it
-def _simplex(count: int, width: int, seed: int) -> Tensor:
-    return simplex(count, width, seed)

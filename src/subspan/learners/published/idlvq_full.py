@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subspan.engine.contract import Base, Session, State
+from subspan.engine.contract import Session, State
 from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import euclidean_scores
-from subspan.learners.parts.network_system import NetworkSystem, in_state, learn_apart, of_problem, tail_in
+from subspan.learners.parts.network_system import NetworkSystem, Prepared, in_state, learn_apart, tail_in
 from subspan.learners.parts.session_training import Parameters, descend
 from subspan.learners.parts.training_run import Training, TrainingRun
 from subspan.learners.published.idlvq import quantisation_loss, spread_within
@@ -23,19 +23,15 @@ GAMMAS = tuple(float(gamma) for gamma in torch.logspace(-1, 3, 17))  # among whi
 
 
 @dataclass(frozen=True, eq=False)
-class QuantisedBase:
-    """What all sessions of a split begin with. Distances are in units of ``unit_length``."""
+class QuantisedBase(Prepared):
+    """References are rows; the state has log_gamma, the positions of exemplars (C0,) and the tail's parameters."""
 
-    maps: SplitMaps
-    run: TrainingRun
-    references: Tensor  # (C0, d)
-    unit_length: Tensor  # (): root of the mean squared distance of a base feature to the mean of its class
-    state: Parameters  # of one problem: log_gamma, positions of exemplars (C0,), parameters of the tail
+    unit_length: Tensor  # (): of distances: root of the mean squared distance of a base feature to its class's mean
 
 
 @register
 @dataclass(frozen=True)
-class Idlvq(NetworkSystem[QuantisedBase]):
+class Idlvq(NetworkSystem):
     """Incremental deep learning vector quantisation with calibration (IDLVQ-C), with the network: a reconstruction.
 
     The reference vector m_i nearest to f(x) answers; p(i | x) is a softmax of -gamma |f(x) - m_i|^2. Network and
@@ -97,13 +93,7 @@ class Idlvq(NetworkSystem[QuantisedBase]):
         distances = torch.stack([(after - references[c]).square().sum(1) for c in range(maps.class_count)])
         own = labels == torch.arange(maps.class_count, device=labels.device)[:, None]
         exemplars = maps.training[distances.masked_fill(~own, torch.inf).argmin(1)]
-        return QuantisedBase(maps, run, references, unit_length, {**learned, "exemplars": exemplars})
-
-    def base_rows(self, base: Base) -> Tensor:
-        return self.prepared.references
-
-    def state_of(self, prepared: QuantisedBase) -> Parameters:
-        return prepared.state
+        return QuantisedBase(maps, run, references, {**learned, "exemplars": exemplars}, unit_length)
 
     def learn(self, state: State, session: Session) -> State:
         def learn(problem: int, own: Parameters) -> tuple[dict[str, Tensor], Tensor]:
@@ -113,11 +103,9 @@ class Idlvq(NetworkSystem[QuantisedBase]):
         return learn_apart(state, session, learn, self.epochs, self.prepared.run.tell)
 
     def scores(self, state: State, queries: Tensor) -> Tensor:
-        known, positions = self.prepared, queries[:, 0]
-        tails = [tail_in(of_problem(state.arrays, problem)) for problem in range(len(state.rows))]
-        features = self._embedded(torch.stack([known.maps.features(positions, tail) for tail in tails]))
+        unit_length, features = self.prepared.unit_length, self._embedded(self.features_of(state, queries))
         gamma = state["log_gamma"].exp()[:, None, None]
-        return gamma * euclidean_scores(state.rows / known.unit_length, features / known.unit_length)
+        return gamma * euclidean_scores(state.rows / unit_length, features / unit_length)
 
     def _embedded(self, features: Tensor) -> Tensor:
         """Features (..., d) of the network as distances to references see them."""

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from subspan.engine.contract import Base, Session, State
 from subspan.engine.statistics import class_means
-from subspan.learners.parts.attention import attend
 from subspan.learners.parts.cosine import unit
-from subspan.learners.parts.heads import cosine_scores
+from subspan.learners.parts.heads import attend, cosine_scores
 from subspan.learners.parts.meta_training import EpisodeShape, FakeEpisodes, dropped, meta_train
 from subspan.learners.parts.rows import with_learned
 from subspan.learners.parts.system import TrainedSystem

@@ -6,9 +6,9 @@ from typing import Literal
 from torch import Tensor
 
 from subspan.engine.contract import Base, Session, State
+from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import cosine_scores, euclidean_scores
-from subspan.learners.parts.prototypes import prototypes
 from subspan.learners.parts.rows import with_learned
 from subspan.learners.parts.system import System
 from subspan.learners.registry import register
@@ -55,25 +55,20 @@ class NearestClassMean(System):
     def base_rows(self, base: Base) -> Tensor:
         if self.base == "rows":
             return unit(base.rows)
-        assert base.means is not None
-        means = self._represent(base, base.means)
-        return unit(means) if self.after else means
+        return self._averaged(self._represent(base, base.means))
 
     def learn(self, state: State, session: Session) -> State:
-        support = self._centre(state.base, session.support)
-        learned = prototypes(support, session.labels, session.classes, before=self.before, after=self.after)
-        return state.after(rows=with_learned(state, session, learned))
+        means = class_means(self._represent(state.base, session.support), session.labels, session.classes)
+        return state.after(rows=with_learned(state, session, self._averaged(means)))
 
     def scores(self, state: State, queries: Tensor) -> Tensor:
         score = cosine_scores if self.distance == "cosine" else euclidean_scores
         return self.scale * score(state.rows, self._represent(state.base, queries))
 
     def _represent(self, base: Base, features: Tensor) -> Tensor:
-        centred = self._centre(base, features)
-        return unit(centred) if self.before else centred
+        if self.centred:
+            features = features - base.center
+        return unit(features) if self.before else features
 
-    def _centre(self, base: Base, features: Tensor) -> Tensor:
-        if not self.centred:
-            return features
-        assert base.center is not None
-        return features - base.center
+    def _averaged(self, means: Tensor) -> Tensor:
+        return unit(means) if self.after else means

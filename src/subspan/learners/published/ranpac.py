@@ -52,8 +52,6 @@ class Ranpac(GaussianSystem):
 
     def scores(self, state: State, queries: Tensor) -> Tensor:
         base, rows, count = state.base, state.rows, state.base_count
-        assert base.means is not None
-        assert base.covariance is not None
         _, covariance = self.base_statistics(base)
         novel_draws = self.draws(covariance, range(count, rows.shape[-2]), self.beta)
         seen = random_features(self.transform(queries), novel_draws.projection).expand(*rows.shape[:-2], -1, -1)

@@ -108,7 +108,6 @@ class SemanticDistillation(SessionTrainedSystem):
         return words
 
     def learn(self, state: State, session: Session) -> State:
-        assert session.embeddings is not None
         rows = with_places(state.rows, session)
         rows[:, list(session.classes)] = word_rows(state.base, session.embeddings)
         system = self.as_trained(self.part(state.base))
@@ -135,7 +134,6 @@ class SemanticDistillation(SessionTrainedSystem):
 
 def word_rows(base: Base, vectors: Tensor | None = None) -> Tensor:
     """Word vectors (K, e), by default of the base classes, centred by the mean of those and brought to length one."""
-    assert base.embeddings is not None
     vectors = base.embeddings if vectors is None else vectors
     return unit(vectors - base.embeddings.mean(0))
 

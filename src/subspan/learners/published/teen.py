@@ -45,7 +45,6 @@ class Teen(System, CosineLearner):
         return frozenset({"means"})
 
     def base_rows(self, base: Base) -> Tensor:
-        assert base.means is not None
         return unit(base.means)
 
     def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import torch
@@ -10,10 +9,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from subspan.backbones.heads import CosineHead, LinearHead
-from subspan.engine.contract import Base, Session, State
+from subspan.engine.contract import Session, State
 from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
-from subspan.learners.parts.network_system import NetworkSystem, in_state, learn_apart, of_problem, tail_in
+from subspan.learners.parts.network_system import NetworkSystem, Prepared, in_state, learn_apart, tail_in
 from subspan.learners.parts.neural_gas import GasSettings, NeuralGas, describe, spread_start
 from subspan.learners.parts.session_training import Parameters
 from subspan.learners.parts.training_run import TrainingRun
@@ -22,19 +21,9 @@ from subspan.train.maps import SplitMaps
 from subspan.values import check_options, option
 
 
-@dataclass(frozen=True, eq=False)
-class GasOfBase:
-    """What all sessions of a split begin with."""
-
-    maps: SplitMaps
-    run: TrainingRun
-    rows: Tensor  # (C0, d): for unit features
-    state: Parameters  # of one problem: centres, ages, variance, labels and images of the nodes, parameters of the tail
-
-
 @register
 @dataclass(frozen=True)
-class Topic(NetworkSystem[GasOfBase]):
+class Topic(NetworkSystem):
     """Topology-preserving knowledge incrementer: a reconstruction.
 
     A neural gas of 400 nodes learns the base features and holds the network's last unit, which every session trains
@@ -83,7 +72,7 @@ class Topic(NetworkSystem[GasOfBase]):
             ),
         )
 
-    def prepare(self, maps: SplitMaps, run: TrainingRun) -> GasOfBase:
+    def prepare(self, maps: SplitMaps, run: TrainingRun) -> Prepared:
         raw = maps.training_features
         rows = _rows_for_unit_features(maps, raw)
         features, generator = unit(raw), run.generator("neural gas")
@@ -104,43 +93,66 @@ class Topic(NetworkSystem[GasOfBase]):
             "images": maps.training[facts.nearest],
             **in_state(maps.parameters()),
         }
-        return GasOfBase(maps, run, rows, state)
+        return Prepared(maps, run, rows, state)
 
     def notes(self) -> Sequence[str]:
         return (f"It keeps {self.nodes} images of the base classes, and one of every novel class, as anchors.",)
 
-    def base_rows(self, base: Base) -> Tensor:
-        return self.prepared.rows
-
-    def state_of(self, prepared: GasOfBase) -> Parameters:
-        return prepared.state
-
     def learn(self, state: State, session: Session) -> State:
-        known, first = self.prepared, session.classes[0]
-
         def learn(problem: int, own: Parameters) -> tuple[dict[str, Tensor], Tensor]:
-            arriving, old = (session.support[problem, :, 0], session.labels[problem]), own["rows"]
-            before = _Before(known.maps, own, *arriving, first, self._gas)
-            learned, loss = self._descend(before, old, session.seeds[problem])
-            return {**before.after(learned), "rows": torch.cat([old, learned["rows"]])}, loss
+            positions, labels = session.support[problem, :, 0], session.labels[problem]
+            return self._session(own, positions, labels, session.classes[0], session.seeds[problem])
 
-        return learn_apart(state, session, learn, self.epochs, known.run.tell)
+        return learn_apart(state, session, learn, self.epochs, self.prepared.run.tell)
 
     def scores(self, state: State, queries: Tensor) -> Tensor:
-        maps, positions = self.prepared.maps, queries[:, 0]
-        tails = [tail_in(of_problem(state.arrays, problem)) for problem in range(len(state.rows))]
-        return unit(torch.stack([maps.features(positions, tail) for tail in tails])) @ state.rows.mT
+        return unit(self.features_of(state, queries)) @ state.rows.mT
 
-    def _descend(self, before: "_Before", old_rows: Tensor, seed: int) -> tuple[dict[str, Tensor], Tensor]:
-        """Rows and nodes of the new classes and the tail after the epochs of one session, and the last loss ()."""
-        maps, state, labels = before.maps, before.state, before.labels
-        support, anchors = maps.at(before.positions), maps.at(state["images"])
-        stood, apart = unit(maps.features(state["images"], tail_in(state))), before.apart
-        own_node, old = labels - before.first, state["centres"]
+    def _session(
+        self, state: Parameters, positions: Tensor, labels: Tensor, first: int, seed: int
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """The state of one problem after its session, and the last loss (); support at positions (n,), labels (n,)."""
+        maps, old = self.prepared.maps, state["centres"]
+        novel = torch.arange(first, int(labels.max()) + 1, device=labels.device)
+        # A node at the mean of each new class, with the edges that its support makes.
+        features = unit(maps.features(positions, tail_in(state)))
+        gas = NeuralGas(old, state["ages"]).joined(class_means(features, labels, tuple(novel.tolist())))
+        gas = gas.fed(features, self._gas, moving=False)
+        node_labels = torch.cat([state["labels"], novel])
+        # New nodes shun their neighbours with other labels, (K, N + K).
+        apart = gas.neighbours()[len(old) :] & (node_labels[len(old) :, None] != node_labels)
+        learned, loss = self._descend(state, positions, labels - first, gas.centres[len(old) :], apart, seed)
+
+        # Each new node keeps the nearest image of its support.
+        features, centres = unit(maps.features(positions, tail_in(learned))), learned["centres"]
+        own = labels == novel[:, None]
+        squares = (features - centres[:, None]).square()  # (K, n, d)
+        variance = (squares * own[..., None]).sum(1) / own.sum(1, keepdim=True)
+        images = positions[squares.sum(-1).masked_fill(~own, torch.inf).argmin(1)].to(state["images"])
+        after = {
+            "rows": torch.cat([state["rows"], learned["rows"]]),
+            "centres": torch.cat([old, centres]),
+            "ages": gas.ages,
+            "variance": torch.cat([state["variance"], variance]),
+            "labels": node_labels,
+            "images": torch.cat([state["images"], images]),
+        }
+        return {**after, **in_state(tail_in(learned))}, loss
+
+    def _descend(
+        self, state: Parameters, positions: Tensor, own_node: Tensor, centres: Tensor, apart: Tensor, seed: int
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """Rows and nodes of the new classes and the tail after the epochs of one session, and the last loss ().
+
+        The support is at positions (n,), its nodes are own_node (n,) of centres (K, d).
+        """
+        maps, old_rows, old = self.prepared.maps, state["rows"], state["centres"]
+        support, anchors = maps.at(positions), maps.at(state["images"])
+        stood = unit(maps.features(state["images"], tail_in(state)))
         stiffness = self._stiffness(state["variance"])
         generator = torch.Generator().manual_seed(seed)
-        drawn = 0.001 * torch.randn(before.ways, old_rows.shape[1], generator=generator)
-        start = {"rows": drawn.to(old_rows), "centres": before.gas.centres[len(old) :], **in_state(tail_in(state))}
+        drawn = 0.001 * torch.randn(len(centres), old_rows.shape[1], generator=generator)
+        start = {"rows": drawn.to(old_rows), "centres": centres, **in_state(tail_in(state))}
         leaves = {name: t.detach().clone().requires_grad_() for name, t in start.items()}
         groups = [
             {"params": list(tail_in(leaves).values()), "lr": self.network_rate},
@@ -155,7 +167,7 @@ class Topic(NetworkSystem[GasOfBase]):
             with torch.enable_grad():
                 features = unit(maps.through(torch.cat([support, anchors]), tail_in(leaves)))
                 new, held = features[: len(support)], features[len(support) :]
-                value = cross_entropy(session_logits(new, old_rows, leaves["rows"]), labels)
+                value = cross_entropy(session_logits(new, old_rows, leaves["rows"]), len(old_rows) + own_node)
                 value = value + self.anchor * (stiffness * (held - stood).square()).mean()
                 value = value + self.attract * (new - leaves["centres"][own_node]).square().sum(1).mean()
                 value = value + self.repel * overlap(leaves["centres"], old, apart, self.margin)
@@ -175,59 +187,6 @@ class Topic(NetworkSystem[GasOfBase]):
         if self.stiffness == "loop":
             return torch.where(variance > 0.5, 0.9, 1.0)
         return variance.mean() / variance.clamp(min=0.01 * variance.mean())  # about one, as in the loop
-
-
-@dataclass(frozen=True, eq=False)
-class _Before:
-    """One problem before a session: its state and what arrives."""
-
-    maps: SplitMaps
-    state: Parameters
-    positions: Tensor  # (n,): of the support
-    labels: Tensor  # (n,)
-    first: int  # the first of the new classes
-    settings: GasSettings
-
-    @property
-    def ways(self) -> int:
-        return int(self.labels.max()) + 1 - self.first
-
-    @property
-    def node_labels(self) -> Tensor:
-        """Of old nodes, then of one for every new class, (N + K,)."""
-        new = torch.arange(self.first, self.first + self.ways, device=self.labels.device)
-        return torch.cat([self.state["labels"], new])
-
-    @cached_property
-    def gas(self) -> NeuralGas:
-        """With nodes at the means of the new classes and the edges that their support makes."""
-        features = unit(self.maps.features(self.positions, tail_in(self.state)))
-        learning = tuple(range(self.first, self.first + self.ways))
-        gas = NeuralGas(self.state["centres"], self.state["ages"])
-        return gas.joined(class_means(features, self.labels, learning)).fed(features, self.settings, moving=False)
-
-    @property
-    def apart(self) -> Tensor:
-        """Which nodes the new ones shall shun, (K, N + K): neighbours with other labels."""
-        old, labels = len(self.state["centres"]), self.node_labels
-        return self.gas.neighbours()[old:] & (labels[old:, None] != labels)
-
-    def after(self, learned: Parameters) -> dict[str, Tensor]:
-        """The state that the session leaves: a node more for every new class, with the nearest image of its support."""
-        features, centres = unit(self.maps.features(self.positions, tail_in(learned))), learned["centres"]
-        own = self.labels == torch.arange(self.first, self.first + self.ways, device=self.labels.device)[:, None]
-        squares = (features - centres[:, None]).square()  # (K, n, d)
-        variance = (squares * own[..., None]).sum(1) / own.sum(1, keepdim=True)
-        nearest = squares.sum(-1).masked_fill(~own, torch.inf).argmin(1)
-        images = self.positions[nearest].to(self.state["images"])
-        return {
-            "centres": torch.cat([self.state["centres"], centres]),
-            "ages": self.gas.ages,
-            "variance": torch.cat([self.state["variance"], variance]),
-            "labels": self.node_labels,
-            "images": torch.cat([self.state["images"], images]),
-            **in_state(tail_in(learned)),
-        }
 
 
 def session_logits(features: Tensor, old_rows: Tensor, new_rows: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import euclidean_scores
 from subspan.learners.parts.meta_training import EpisodeShape, FakeEpisodes, Parameters, meta_train
-from subspan.learners.parts.network_system import NetworkSystem, in_state, tail_in
+from subspan.learners.parts.network_system import NetworkSystem, Prepared, in_state, tail_in
 from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.parts.training_run import Training, TrainingRun
 from subspan.learners.registry import register
@@ -25,17 +25,16 @@ from subspan.train.evaluate import CHUNK
 from subspan.train.maps import SplitMaps
 from subspan.values import check_options, option
 
-MERGE_LAYERS, CONDITION_LAYERS, CORRELATION_LAYERS = 4, 3, 3
+# The layers of the small nets: which of them have a shortcut.
+MERGE, CONDITION, CORRELATION = (False,) * 4, (True,) * 3, (False, True, True)
 SHARE = 0.1  # of what conditioning changes in a base row
 LOG_SCALE = "log_scale"
 
 
 @dataclass(frozen=True, eq=False)
-class MetaTrained:
+class MetaTrained(Prepared):
     """What all episodes of a split share."""
 
-    maps: SplitMaps
-    rows: Tensor  # (C0, D)
     parameters: Parameters
     features: Tensor  # (P, 2 D): frozen and meta-trained features at every position
 
@@ -58,7 +57,7 @@ class Conditioned:
 
 @register
 @dataclass(frozen=True)
-class XtarNet(NetworkSystem[MetaTrained]):
+class XtarNet(NetworkSystem):
     """Extracting task-adaptive representations (XtarNet).
 
     A meta-trained copy g of the last stage stands beside the frozen features f. Small nets merge both by the episode's
@@ -147,10 +146,7 @@ class XtarNet(NetworkSystem[MetaTrained]):
             answering = _answering_copy(maps, tail_in(learned), run.generator("statistics"))
             with torch.no_grad():
                 other = torch.cat([answering(maps.at(part)) for part in every.split(CHUNK)])
-        return MetaTrained(maps, rows, learned, torch.cat([frozen, other], dim=1))
-
-    def base_rows(self, base: Base) -> Tensor:
-        return self.prepared.rows
+        return MetaTrained(maps, run, rows, {}, learned, torch.cat([frozen, other], dim=1))
 
     def learn(self, state: State, session: Session) -> State:
         if len(session.classes) != self.ways:
@@ -180,15 +176,17 @@ def merged(features: Tensor, gates: Tensor) -> Tensor:
 def condition(parameters: Parameters, means: Tensor, rows: Tensor, seen: Tensor | None = None) -> Conditioned:
     """The classifiers of E episodes from class means (E, K, 2 D) and base rows (B, D); ``seen`` (E, B) masks rows."""
     task = means.mean(1)  # (E, 2 D)
-    gates = torch.cat([torch.sigmoid(_merge(parameters, f"merge_{name}", task)) for name in ("f", "g")], dim=1)
+    gates = torch.cat(
+        [torch.sigmoid(_net(parameters, f"merge_{name}", task, MERGE, open_end=True)) for name in ("f", "g")], dim=1
+    )
     centres = merged(means, gates)  # (E, K, D)
     middle = centres.mean(1)
-    grown = 1 + SHARE * _residual(parameters, "gamma", middle, CONDITION_LAYERS)
-    base = grown[:, None] * rows + SHARE * _residual(parameters, "beta", middle, CONDITION_LAYERS)[:, None]
+    grown = 1 + SHARE * _net(parameters, "gamma", middle, CONDITION, open_end=False)
+    base = grown[:, None] * rows + SHARE * _net(parameters, "beta", middle, CONDITION, open_end=False)[:, None]
     products = centres @ base.mT  # (E, K, B)
     if seen is not None:
         products = products * seen[:, None]
-    shares = _correlation(parameters, products)
+    shares = _net(parameters, "correlation", products, CORRELATION, open_end=True)
     if seen is not None:
         shares = shares.masked_fill(~seen[:, None], -torch.inf)
     novel = parameters["e"] - torch.softmax(shares, dim=-1) @ base
@@ -197,29 +195,13 @@ def condition(parameters: Parameters, means: Tensor, rows: Tensor, seen: Tensor 
     return Conditioned(torch.cat([base, novel], dim=1), gates, basis)
 
 
-def _merge(parameters: Parameters, name: str, x: Tensor) -> Tensor:
-    for place in range(MERGE_LAYERS):
-        x = _layer(parameters, f"{name}.{place}", x)
-        x = relu(x) if place < MERGE_LAYERS - 1 else x
+def _net(parameters: Parameters, name: str, x: Tensor, shortcuts: Sequence[bool], *, open_end: bool) -> Tensor:
+    """Layers with ReLU, each with a shortcut around it or without; with an open end the last one lacks the ReLU."""
+    for place, shortcut in enumerate(shortcuts):
+        inner = linear(x, parameters[f"{name}.{place}.weight"], parameters[f"{name}.{place}.bias"])
+        inner = inner if open_end and place == len(shortcuts) - 1 else relu(inner)
+        x = x + inner if shortcut else inner
     return x
-
-
-def _residual(parameters: Parameters, name: str, x: Tensor, count: int) -> Tensor:
-    for place in range(count):
-        x = x + relu(_layer(parameters, f"{name}.{place}", x))
-    return x
-
-
-def _correlation(parameters: Parameters, x: Tensor) -> Tensor:
-    x = relu(_layer(parameters, "correlation.0", x))
-    for place in range(1, CORRELATION_LAYERS):
-        inner = _layer(parameters, f"correlation.{place}", x)
-        x = x + (relu(inner) if place < CORRELATION_LAYERS - 1 else inner)
-    return x
-
-
-def _layer(parameters: Parameters, name: str, x: Tensor) -> Tensor:
-    return linear(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
 
 
 def _scale(parameters: Mapping[str, Tensor]) -> Tensor | float:
@@ -231,10 +213,10 @@ def _start(rows: Tensor, ways: int, generator: torch.Generator) -> dict[str, Ten
     classes, width = rows.shape
     shapes: dict[str, tuple[int, int]] = {}
     for name in ("merge_f", "merge_g"):
-        shapes |= {f"{name}.{place}": (width if place else 2 * width, width) for place in range(MERGE_LAYERS)}
+        shapes |= {f"{name}.{place}": (width if place else 2 * width, width) for place in range(len(MERGE))}
     for name in ("gamma", "beta"):
-        shapes |= {f"{name}.{place}": (width, width) for place in range(CONDITION_LAYERS)}
-    shapes |= {f"correlation.{place}": (classes, classes) for place in range(CORRELATION_LAYERS)}
+        shapes |= {f"{name}.{place}": (width, width) for place in range(len(CONDITION))}
+    shapes |= {f"correlation.{place}": (classes, classes) for place in range(len(CORRELATION))}
     drawn: dict[str, Tensor] = {}
     for name, (inputs, outputs) in shapes.items():
         bound = 1 / math.sqrt(inputs)
