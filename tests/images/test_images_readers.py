@@ -532,9 +532,7 @@ def test_cifar_rows_and_columns_are_not_swapped(tmp_path):
 
 
 def test_a_place_that_holds_nothing_readable_says_what_is_taken(tmp_path):
-    with pytest.raises(
-        DataError, match=r"holds nothing; what can be read: .*CIFAR-100.*tieredImageNet.*zips of class"
-    ):
+    with pytest.raises(DataError, match=r"holds nothing; what can be read: .*CIFAR-100.*tieredImageNet.*zips of class"):
         read_images(tmp_path)
     (tmp_path / "readme.txt").write_text("hello")
     with pytest.raises(DataError, match=r"holds 1 entries \(readme\.txt\)"):
