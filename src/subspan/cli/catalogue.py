@@ -25,6 +25,7 @@ from subspan.progress import shown_stages
 
 CataloguePath = Annotated[Path, typer.Argument(metavar="CATALOGUE", help="Catalogue, a folder NAME.subspan.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Descriptions = Annotated[Path | None, typer.Option(help="JSON file, class name to description, for language methods.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave images out that cannot be read, and say which.")]
 Network = Annotated[
     str | None,
@@ -52,9 +53,7 @@ def init(
     check: Annotated[
         Path | None, typer.Option(help="With --weights: class folders of images that the head was not trained on.")
     ] = None,
-    descriptions: Annotated[
-        Path | None, typer.Option(help="JSON file, class name to description, for language methods.")
-    ] = None,
+    descriptions: Descriptions = None,
     skip_bad: SkipBad = False,
     as_json: Json = False,
     *,
@@ -71,7 +70,7 @@ def init(
     settings = CatalogueOptions(**options)
     if settings.embeddings and Path(settings.embeddings).exists() and settings.embeddings != DESCRIPTION:
         settings = dataclasses.replace(settings, embeddings=str(Path(settings.embeddings).resolve()))
-    said = None if descriptions is None else _read_descriptions(descriptions)
+    said = _read_descriptions(descriptions)
     if (photographs is None) == (weights is None):
         raise CatalogueError("init takes either a FOLDER of photographs or --weights with --names")
     with shown_stages() as progress:
@@ -111,7 +110,7 @@ def add(
     ],
     name: Annotated[str | None, typer.Option("--class", help="The class that all these images show.")] = None,
     describe: Annotated[str | None, typer.Option(help="With --class: a sentence about the class.")] = None,
-    descriptions: Annotated[Path | None, typer.Option(help="JSON file, class name to description.")] = None,
+    descriptions: Descriptions = None,
     warn_drop: Annotated[
         float | None,
         typer.Option(help="Warn when the old classes lose more points than this; default the catalogue's."),
@@ -133,7 +132,7 @@ def add(
     """
     if describe is not None and name is None:
         raise CatalogueError("--describe belongs to --class; use --descriptions FILE for several classes")
-    said = {} if descriptions is None else _read_descriptions(descriptions)
+    said = _read_descriptions(descriptions)
     opened = Catalogue.open(catalogue, backbone, trust=trust)
     with shown_stages() as progress, contextlib.ExitStack() as stack:
         by_class: dict[str, list[Image]] = {}
@@ -382,7 +381,9 @@ def _read_names(path: Path) -> list[str]:
     return [name for name in names if name]
 
 
-def _read_descriptions(path: Path) -> dict[str, str]:
+def _read_descriptions(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
     try:
         content = json.loads(path.read_text("utf-8"))
     except ValueError as error:

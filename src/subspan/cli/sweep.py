@@ -22,7 +22,7 @@ from subspan.experiments.search import check_names, parse_values, trials_of
 from subspan.experiments.single_session import SingleSession
 from subspan.experiments.sweep import Outcome, Protocol, Trial, best_settings, check_development, run_sweep
 from subspan.features.feature_set import FeatureSet
-from subspan.learners.registry import create_method
+from subspan.learners.registry import create_method, split_spec
 from subspan.progress import Progress
 
 
@@ -134,7 +134,7 @@ def _settings(methods: Sequence[str], shots: Sequence[int | None], embeddings: s
     found = []
     for spec in methods:
         made = create_method(spec)
-        said = [item.partition("=")[0].strip() for item in spec.partition(":")[2].split(",") if item]
+        said = [item.partition("=")[0].strip() for item in split_spec(spec)[1].split(",") if item]
         given = {name: getattr(made, name) for name in said}
         wanted = embeddings if "embeddings" in made.needs else None
         found += [Setting(made.name, shots=number, embeddings=wanted, given=given) for number in shots]
