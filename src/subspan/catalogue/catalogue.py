@@ -177,6 +177,10 @@ class Catalogue:
         return self._snapshot.chain[-1]
 
     @property
+    def options(self) -> CatalogueOptions:
+        return self._snapshot.options
+
+    @property
     def backbone(self) -> Backbone:
         """The network, loaded when it is first needed; its weights are those the catalogue was made with."""
         with self._loading:
@@ -286,11 +290,7 @@ class Catalogue:
         return map_of(self._snapshot)
 
     def evaluate(
-        self,
-        photographs: Mapping[str, Sequence[Image]],
-        *,
-        skip_bad: bool = False,
-        progress: Progress | None = None,
+        self, photographs: Mapping[str, Sequence[Image]], *, skip_bad: bool = False, progress: Progress | None = None
     ) -> Evaluation:
         """Accuracy on photographs by class, what is taken for what, and what rejection would do.
 

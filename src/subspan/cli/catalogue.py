@@ -272,9 +272,7 @@ def rename(
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
 def remove(
-    catalogue: CataloguePath,
-    name: Annotated[str, typer.Argument(help="Class to forget.")],
-    as_json: Json = False,
+    catalogue: CataloguePath, name: Annotated[str, typer.Argument(help="Class to forget.")], as_json: Json = False
 ) -> None:
     """Forget a class; `undo` brings it back until `prune`.
 

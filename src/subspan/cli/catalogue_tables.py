@@ -11,14 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.datasets import load_sample_images
 
-from subspan.catalogue.records import (
-    ClassEntry,
-    Evaluation,
-    InitReport,
-    Prediction,
-    SessionEntry,
-    TeachReport,
-)
+from subspan.catalogue.records import ClassEntry, Evaluation, InitReport, Prediction, SessionEntry, TeachReport
 
 if TYPE_CHECKING:
     from subspan.catalogue.export import ExportReport
