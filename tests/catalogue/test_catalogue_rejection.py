@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from subspan.catalogue.checkset import CheckSet, hold_out
-from subspan.catalogue.rejection import apply_temperature, familiarity, fit_temperature, threshold_for
+from subspan.catalogue.rejection import familiarity, fit_temperature, threshold_for
 
 
 @pytest.mark.parametrize(("count", "share"), [(19, 0.05), (60, 0.05), (200, 0.1)])
@@ -40,14 +40,14 @@ def test_the_temperature_finds_back_by_how_much_scores_were_stretched():
     labels = np.array([rng.choice(5, p=row) for row in softmax(true, axis=1)])
     for stretch in (0.2, 1.0, 7.0):
         assert fit_temperature(true * stretch, labels) == pytest.approx(stretch, rel=0.05)
-    probabilities = apply_temperature(true * 7, fit_temperature(true * 7, labels))
+    probabilities = softmax(true * 7 / fit_temperature(true * 7, labels), axis=1)
     best = probabilities.argmax(axis=1)
     assert probabilities.max(axis=1).mean() == pytest.approx((best == labels).mean(), abs=0.01)
 
 
 def test_a_few_right_answers_do_not_make_it_certain():
     scores = np.array([[3.0, 0.0, 0.0]] * 8)
-    certainty = apply_temperature(scores, fit_temperature(scores, np.zeros(8, np.int64))).max()
+    certainty = softmax(scores / fit_temperature(scores, np.zeros(8, np.int64)), axis=1).max()
     assert 0.8 < certainty < 0.95
 
 

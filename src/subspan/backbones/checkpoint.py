@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -46,7 +47,10 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if path.suffix == ".safetensors":
         content: Any = read_tensors(path)[0]
     else:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        try:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+        except UnpicklingError as error:  # torch's own words advise to run what the file holds
+            raise ValueError(f"{path} holds more than tensors and plain values, and was not read") from error
     nested = (content[name] for name in NESTED if isinstance(content, dict) and isinstance(content.get(name), dict))
     state = next(nested, content)
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):

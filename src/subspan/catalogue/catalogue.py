@@ -39,6 +39,7 @@ from subspan.pretrained.backbone import Backbone, Image
 from subspan.pretrained.registry import load_backbone
 
 if TYPE_CHECKING:
+    from subspan.catalogue.creation import Beginning
     from subspan.catalogue.export import ExportReport
 
 REJECT_SHARE = 0.05  # of known photographs, what `reject=True` may reject
@@ -55,17 +56,6 @@ class Catalogue:
     Several processes may write to one store; each session is written whole or not at all, on top of whatever the
     others wrote. `refresh` takes up what other processes have written. Nothing prints; long work reports through
     ``progress``.
-
-    The surface that others build on:
-
-    - ``Catalogue.open(path, trust=False)``
-    - ``Catalogue.create(path, photographs)``; ``Catalogue.create_from_weights(...)``
-    - ``predict(images, top=5, reject=False) -> list[Prediction]``
-    - ``add(name, images, description=None) -> TeachReport``; ``add_all({name: images}) -> list[TeachReport]``
-    - ``rename(old, new)``, ``remove(name)``, ``undo(expected=None)``, ``prune()``: each gives what is now the last
-      `SessionEntry` or the ids removed
-    - ``classes() -> list[ClassEntry]``; ``sessions() -> list[SessionEntry]``; ``weight_map() -> WeightMap``
-    - ``evaluate({name: images}) -> Evaluation``; ``export(file, images)``; ``version``; ``path``; ``refresh() -> bool``
 
     Errors are `CatalogueError`, `DataError` (a bad image), `StoreError` and `StoreBusyError` (the store), and
     `BackboneError`; all are `ValueError` with one sentence, and none changes the catalogue.
@@ -94,8 +84,7 @@ class Catalogue:
         trust : whether what the store names outside its folder may be loaded: its network, unless a package brings it
             or it is named here, and what its method needs. It may be code, and come from whoever made the store.
         """
-        place = Path(path)
-        return cls(place, _read(place, trust), backbone)
+        return cls(Path(path), _read(Path(path), trust), backbone)
 
     @classmethod
     def create(
@@ -118,14 +107,10 @@ class Catalogue:
         backbone : a network already loaded; by default ``options.backbone`` is.
         skip_bad : leave photographs that cannot be read out, and say so in the report, instead of raising.
         """
-        from subspan.catalogue.creation import from_photographs, new_place
+        from subspan.catalogue.creation import from_photographs
 
-        began = time.perf_counter()
-        place = new_place(path)
-        snapshot, network, skipped = from_photographs(
-            photographs, options or CatalogueOptions(), clean_descriptions(descriptions), backbone, skip_bad, progress
-        )
-        return cls._begin(place, snapshot, network, skipped, began)
+        settings, said = options or CatalogueOptions(), clean_descriptions(descriptions)
+        return cls._begin(path, lambda: from_photographs(photographs, settings, said, backbone, skip_bad, progress))
 
     @classmethod
     def create_from_weights(
@@ -152,32 +137,26 @@ class Catalogue:
         check : photographs of these classes that the head was not trained on; without them, sessions cannot say what
             they cost the base classes, and nothing can be rejected.
         """
-        from subspan.catalogue.creation import GivenHead, from_weights, new_place
+        from subspan.catalogue.creation import from_weights
 
-        began = time.perf_counter()
-        place = new_place(path)
-        head = GivenHead(np.asarray(weights), list(names), bias, means)
-        snapshot, network, skipped = from_weights(
-            head,
-            check or {},
-            options or CatalogueOptions(),
-            clean_descriptions(descriptions),
-            backbone,
-            skip_bad,
-            progress,
-        )
-        return cls._begin(place, snapshot, network, skipped, began)
+        settings, said = options or CatalogueOptions(), clean_descriptions(descriptions)
+        head = weights, list(names), bias, means
+        return cls._begin(path, lambda: from_weights(*head, check or {}, settings, said, backbone, skip_bad, progress))
 
     @classmethod
-    def _begin(
-        cls, path: Path, snapshot: Snapshot, backbone: Backbone, skipped: tuple[str, ...], began: float
-    ) -> tuple["Catalogue", InitReport]:
+    def _begin(cls, path: str | Path, make: "Callable[[], Beginning]") -> tuple["Catalogue", InitReport]:
         """Write the first version of a catalogue."""
+        began, place = time.perf_counter(), Path(path)
+        if (place / store.POINTER).exists():
+            raise CatalogueError(f"'{place}' exists already; `subspan add` teaches it more, and init needs a new name")
+        if not place.absolute().parent.is_dir():
+            raise CatalogueError(f"'{place}' cannot be made: the folder '{place.absolute().parent}' does not exist")
+        snapshot, network, skipped = make()
         accuracy = snapshot.accuracy()
         if accuracy is not None:
             snapshot = snapshot.judged(Judgement(CheckChange(accuracy, accuracy, len(snapshot.check))))
         version = snapshot.to_version()
-        store.write(path, [version], version.id)
+        store.write(place, [version], version.id)
         report = InitReport(
             classes=len(snapshot.classes),
             examples=snapshot.classifier.sessions_[0].examples,
@@ -188,7 +167,7 @@ class Catalogue:
             seconds=round(time.perf_counter() - began, 3),
             skipped=skipped,
         )
-        return cls(path, replace(snapshot, chain=(version.id,)), backbone), report
+        return cls(place, replace(snapshot, chain=(version.id,)), network), report
 
     # Reading
 
@@ -311,11 +290,7 @@ class Catalogue:
         return map_of(self._snapshot)
 
     def evaluate(
-        self,
-        photographs: Mapping[str, Sequence[Image]],
-        *,
-        skip_bad: bool = False,
-        progress: Progress | None = None,
+        self, photographs: Mapping[str, Sequence[Image]], *, skip_bad: bool = False, progress: Progress | None = None
     ) -> Evaluation:
         """Accuracy on photographs by class, what is taken for what, and what rejection would do.
 

@@ -4,6 +4,7 @@ Of base classes they are held out: no row was learned from them. Of classes taug
 they are the taught ones themselves; they show what later sessions take away, not how good the class is.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,15 +47,10 @@ class CheckSet:
 
     def with_taught(self, features: FloatArray, names: Sequence[str], keep: int) -> "CheckSet":
         """The set with the first taught examples of each class, as long as it has fewer than ``keep``."""
-        room = {name: keep - self.names.count(name) for name in set(names)}
-        chosen: list[int] = []
-        for i, name in enumerate(names):
-            if room[name] > 0:
-                chosen.append(i)
-                room[name] -= 1
+        chosen = first_of_each(names, keep, Counter(self.names))
         return CheckSet(
             np.concatenate([self.features, features[chosen]]),
-            (*self.names, *(str(names[i]) for i in chosen)),
+            (*self.names, *(names[i] for i in chosen)),
             np.concatenate([self.held_out, np.zeros(len(chosen), bool)]),
         )
 
@@ -73,9 +69,15 @@ class CheckSet:
         names = tuple(str(classes[i]) for i in arrays["check_labels"].tolist())
         return cls(arrays["check_features"].astype(np.float32), names, arrays["check_held_out"])
 
-    @classmethod
-    def empty(cls, width: int) -> "CheckSet":
-        return cls(np.zeros((0, width), np.float32), (), np.zeros(0, bool))
+
+def first_of_each(names: Sequence[str], keep: int, kept: Mapping[str, int] | None = None) -> list[int]:
+    """Places of the first examples of every class that make ``keep`` of it, with those that are ``kept`` already."""
+    count, chosen = Counter(kept), []
+    for place, name in enumerate(names):
+        if count[name] < keep:
+            chosen.append(place)
+            count[name] += 1
+    return chosen
 
 
 def hold_out(names: Sequence[str], keep: int, seed: int) -> NDArray[np.bool_]:

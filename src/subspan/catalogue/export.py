@@ -32,7 +32,7 @@ class ExportReport:
 
 
 def export_onnx(
-    file: Path, snapshot: Snapshot, backbone: Backbone, images: Sequence[Image], share: float | None = 0.05
+    file: Path, snapshot: Snapshot, backbone: Backbone, images: Sequence[Image], share: float
 ) -> ExportReport:
     """Write ``file`` and check it on ``images``; a file that answers otherwise than the catalogue is not kept.
 
@@ -56,7 +56,7 @@ def export_onnx(
             "preprocessing": backbone.preprocessing.to_dict(),
             "backbone": backbone.name,
             "version": snapshot.chain[-1],
-            "rejection": {"share": share, "threshold": None if share is None else snapshot.threshold(share)},
+            "rejection": {"share": share, "threshold": snapshot.threshold(share)},
         }
         onnx.helper.set_model_props(proto, {"subspan": json.dumps(about)})
         expected = snapshot.probabilities(snapshot.scores(backbone.forward(pixels)))

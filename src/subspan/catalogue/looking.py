@@ -26,17 +26,13 @@ def look(
     """Features and classes of photographs; a class of which none can be read is refused."""
     images = [image for name in photographs for image in photographs[name]]
     names = [name for name in photographs for _ in photographs[name]]
-    bad: dict[int, str] = {}
-
-    def note(place: int, error: DataError) -> None:
-        bad[place] = str(error)
-
-    features = features_of(backbone, images, progress, note if skip_bad else None)
+    bad: dict[int, DataError] = {}
+    features = features_of(backbone, images, progress, bad.__setitem__ if skip_bad else None)
     good = [i for i in range(len(images)) if i not in bad]
     empty = set(photographs).difference(names[i] for i in good)
     if empty:
         raise CatalogueError(f"class '{min(empty)}' has no photograph that can be read")
-    return Batch(features[good], tuple(names[i] for i in good), tuple(bad[i] for i in sorted(bad)))
+    return Batch(features[good], tuple(names[i] for i in good), tuple(str(bad[i]) for i in sorted(bad)))
 
 
 def features_of(

@@ -18,7 +18,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import log_softmax, logsumexp
 
 from subspan.arrays import FloatArray
 
@@ -33,7 +33,7 @@ def fit_temperature(scores: FloatArray, labels: NDArray[np.int64]) -> float:
 
     >>> scores = np.array([[2.0, 0.0]] * 30)  # says the first class with odds of exp(2): 88 %
     >>> T = fit_temperature(scores, np.array([0] * 20 + [1] * 10))
-    >>> softmax(scores[0] / T).round(2).tolist()
+    >>> np.exp(log_softmax(scores[0] / T)).round(2).tolist()
     [0.66, 0.34]
     """
     count, classes = scores.shape
@@ -45,11 +45,6 @@ def fit_temperature(scores: FloatArray, labels: NDArray[np.int64]) -> float:
 
     found = minimize_scalar(loss, bounds=(math.log(COLDEST), math.log(HOTTEST)), method="bounded")
     return float(math.exp(found.x))  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def apply_temperature(scores: FloatArray, temperature: float) -> FloatArray:
-    """Probabilities (n, C) at this temperature."""
-    return softmax(scores / temperature, axis=1)
 
 
 def familiarity(scores: FloatArray) -> FloatArray:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from subspan.arrays import FloatArray
 from subspan.catalogue.checkset import CheckSet
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.records import CheckChange, SessionEntry, Taken
-from subspan.catalogue.rejection import apply_temperature, familiarity, fit_temperature, threshold_for
+from subspan.catalogue.rejection import familiarity, fit_temperature, threshold_for
 from subspan.classifier import IncrementalClassifier
 from subspan.files import store
 from subspan.learners.registry import create_method
@@ -32,10 +33,6 @@ class Judgement:
     check: CheckChange | None = None
     takes_from: tuple[Taken, ...] = ()
     warning: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        check = None if self.check is None else vars(self.check)
-        return {"check": check, "takes_from": [vars(taken) for taken in self.takes_from], "warning": self.warning}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Judgement":
@@ -115,7 +112,7 @@ class Snapshot:
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Calibrated probabilities (n, C) of scores."""
-        return apply_temperature(scores, self.temperature)
+        return softmax(scores / self.temperature, axis=1)
 
     @cached_property
     def known_familiarities(self) -> FloatArray:
@@ -141,16 +138,14 @@ class Snapshot:
         versions: Sequence[str | None] = [*([None] * (len(records) - len(self.chain))), *self.chain]
         return [
             SessionEntry(
-                session=number,
-                kind=record.kind,
-                classes=tuple(map(str, record.classes)),
-                examples=record.examples,
-                date=record.date,
-                seconds=record.seconds,
-                version=version,
-                check=judgement.check,
-                takes_from=judgement.takes_from,
-                warning=judgement.warning,
+                number,
+                record.kind,
+                tuple(map(str, record.classes)),
+                record.examples,
+                record.date,
+                record.seconds,
+                version,
+                **vars(judgement),
             )
             for number, (record, judgement, version) in enumerate(zip(records, self.judgements, versions, strict=True))
         ]
@@ -163,7 +158,7 @@ class Snapshot:
             "options": asdict(self.options),
             "backbone": dict(self.backbone),
             "descriptions": dict(self.descriptions),
-            "judgements": [judgement.to_dict() for judgement in self.judgements],
+            "judgements": [asdict(judgement) for judgement in self.judgements],
         }
         return self.classifier.to_version(self.check.to_arrays(self.classes), meta)
 

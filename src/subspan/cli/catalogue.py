@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from subspan.catalogue.catalogue import Catalogue, undo_last
 from subspan.catalogue.errors import CatalogueError
@@ -18,6 +15,7 @@ from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.cli import PHOTOGRAPHS, app
 from subspan.cli import catalogue_tables as tables
 from subspan.cli.flags import Values, with_flags
+from subspan.files.arrays import read_arrays
 from subspan.files.atomic import replacing
 from subspan.images.classfiles import ImageFile, is_image, warn_of_unread
 from subspan.images.errors import DataError
@@ -27,6 +25,7 @@ from subspan.progress import shown_stages
 
 CataloguePath = Annotated[Path, typer.Argument(metavar="CATALOGUE", help="Catalogue, a folder NAME.subspan.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Descriptions = Annotated[Path | None, typer.Option(help="JSON file, class name to description, for language methods.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave images out that cannot be read, and say which.")]
 Network = Annotated[
     str | None,
@@ -54,9 +53,7 @@ def init(
     check: Annotated[
         Path | None, typer.Option(help="With --weights: class folders of images that the head was not trained on.")
     ] = None,
-    descriptions: Annotated[
-        Path | None, typer.Option(help="JSON file, class name to description, for language methods.")
-    ] = None,
+    descriptions: Descriptions = None,
     skip_bad: SkipBad = False,
     as_json: Json = False,
     *,
@@ -73,7 +70,7 @@ def init(
     settings = CatalogueOptions(**options)
     if settings.embeddings and Path(settings.embeddings).exists() and settings.embeddings != DESCRIPTION:
         settings = dataclasses.replace(settings, embeddings=str(Path(settings.embeddings).resolve()))
-    said = None if descriptions is None else _read_descriptions(descriptions)
+    said = _read_descriptions(descriptions)
     if (photographs is None) == (weights is None):
         raise CatalogueError("init takes either a FOLDER of photographs or --weights with --names")
     with shown_stages() as progress:
@@ -102,7 +99,7 @@ def init(
                     skip_bad=skip_bad,
                     progress=progress,
                 )
-    _show(report, as_json, lambda: tables.init_text(catalogue, report))
+    _show(report, as_json, tables.init_text(catalogue, report))
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -113,7 +110,7 @@ def add(
     ],
     name: Annotated[str | None, typer.Option("--class", help="The class that all these images show.")] = None,
     describe: Annotated[str | None, typer.Option(help="With --class: a sentence about the class.")] = None,
-    descriptions: Annotated[Path | None, typer.Option(help="JSON file, class name to description.")] = None,
+    descriptions: Descriptions = None,
     warn_drop: Annotated[
         float | None,
         typer.Option(help="Warn when the old classes lose more points than this; default the catalogue's."),
@@ -135,7 +132,7 @@ def add(
     """
     if describe is not None and name is None:
         raise CatalogueError("--describe belongs to --class; use --descriptions FILE for several classes")
-    said = {} if descriptions is None else _read_descriptions(descriptions)
+    said = _read_descriptions(descriptions)
     opened = Catalogue.open(catalogue, backbone, trust=trust)
     with shown_stages() as progress, contextlib.ExitStack() as stack:
         by_class: dict[str, list[Image]] = {}
@@ -155,7 +152,7 @@ def add(
                         )
                     by_class[one], folder_of[one] = list(files), place
         reports = opened.add_all(by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, progress=progress)
-    _show(reports, as_json, lambda: tables.add_text(reports))
+    _show(reports, as_json, tables.add_text(reports))
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -187,15 +184,11 @@ def predict(
     with shown_stages() as progress:
         answers = opened.predict(files, top, reject_share if reject else False, bad=bad.__setitem__, progress=progress)
     files = [file for place, file in enumerate(files) if place not in bad]
-    if as_json:
-        _print_json(
-            [
-                {"image": str(file), "name": answer.name, **dataclasses.asdict(answer)}
-                for file, answer in zip(files, answers, strict=True)
-            ]
-        )
-    elif answers:
-        tables.show(tables.predictions_table(files, answers))
+    named = [
+        {"image": str(file), "name": answer.name, **dataclasses.asdict(answer)}
+        for file, answer in zip(files, answers, strict=True)
+    ]
+    _show(named, as_json, *([tables.predictions_table(files, answers)] if answers else []))
     for error in bad.values():
         typer.echo(f"Error: {error}", err=True)
     if bad:
@@ -227,10 +220,7 @@ def evaluate(
             result = opened.evaluate(by_class, skip_bad=skip_bad, progress=progress)
         if file is not None:
             tables.confusion_table(result).to_csv(file)
-    if as_json:
-        _print_json(dataclasses.asdict(result))
-    else:
-        tables.show(*tables.evaluation_tables(result))
+    _show(result, as_json, *tables.evaluation_tables(result))
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -240,7 +230,7 @@ def classes(catalogue: CataloguePath, as_json: Json = False) -> None:
     Example: subspan classes birds.subspan
     """
     entries = Catalogue.open(catalogue).classes()
-    _show(entries, as_json, lambda: tables.classes_table(entries))
+    _show(entries, as_json, tables.classes_table(entries))
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -252,7 +242,7 @@ def sessions(catalogue: CataloguePath, as_json: Json = False) -> None:
     Example: subspan sessions birds.subspan
     """
     entries = Catalogue.open(catalogue).sessions()
-    _show(entries, as_json, lambda: tables.sessions_table(entries))
+    _show(entries, as_json, tables.sessions_table(entries))
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -262,7 +252,7 @@ def undo(catalogue: CataloguePath, as_json: Json = False) -> None:
     Example: subspan undo birds.subspan
     """
     entry = undo_last(catalogue)
-    _show(entry, as_json, lambda: f"Undone: session {entry.session}, {tables.what(entry)}.")
+    _show(entry, as_json, f"Undone: session {entry.session}, {tables.what(entry)}.")
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -277,21 +267,19 @@ def rename(
     Example: subspan rename birds.subspan "grey tit" "great tit"
     """
     entry = Catalogue.open(catalogue).rename(old, new)
-    _show(entry, as_json, lambda: f"Session {entry.session}: {tables.what(entry)}.")
+    _show(entry, as_json, f"Session {entry.session}: {tables.what(entry)}.")
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
 def remove(
-    catalogue: CataloguePath,
-    name: Annotated[str, typer.Argument(help="Class to forget.")],
-    as_json: Json = False,
+    catalogue: CataloguePath, name: Annotated[str, typer.Argument(help="Class to forget.")], as_json: Json = False
 ) -> None:
     """Forget a class; `undo` brings it back until `prune`.
 
     Example: subspan remove birds.subspan "grey tit"
     """
     entry = Catalogue.open(catalogue).remove(name)
-    _show(entry, as_json, lambda: f"Session {entry.session}: {tables.what(entry)}.")
+    _show(entry, as_json, f"Session {entry.session}: {tables.what(entry)}.")
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -308,7 +296,7 @@ def prune(
     """
     removed = Catalogue.open(catalogue).prune(keep)
     count = f"{len(removed)} version" + "s" * (len(removed) != 1)
-    _show(removed, as_json, lambda: f"Removed {count}.")
+    _show(removed, as_json, f"Removed {count}.")
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -332,7 +320,7 @@ def export(
     """
     opened = Catalogue.open(catalogue, backbone, trust=trust)
     report = opened.export(onnx, _image_files(images)[:CHECKED] if images else tables.sample_photographs())
-    _show(report, as_json, lambda: tables.export_text(report))
+    _show(report, as_json, tables.export_text(report))
 
 
 @app.command(rich_help_panel=PHOTOGRAPHS)
@@ -376,16 +364,7 @@ def _image_files(paths: Sequence[Path]) -> list[Path]:
 
 def _read_head(path: Path) -> dict[str, Any]:
     """``weight`` (C, d) and perhaps ``bias`` (C,) and ``means`` (C, d) of a file."""
-    try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-        else:
-            arrays = load_file(path)
-    except OSError as error:
-        raise CatalogueError(f"'{path}' cannot be read: {error.strerror or error}") from error
-    except (SafetensorError, ValueError) as error:
-        raise CatalogueError(f"'{path}' is neither safetensors nor npz: {error}") from error
+    arrays, _ = read_arrays(path, "", CatalogueError)
     plain = {name.rpartition(".")[2].removesuffix("s") + "s" * name.endswith("means"): a for name, a in arrays.items()}
     if "weight" not in plain:
         raise CatalogueError(f"'{path}' must hold 'weight' (classes, d); it holds {', '.join(arrays) or 'nothing'}")
@@ -400,7 +379,9 @@ def _read_names(path: Path) -> list[str]:
     return [name for name in names if name]
 
 
-def _read_descriptions(path: Path) -> dict[str, str]:
+def _read_descriptions(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
     try:
         content = json.loads(path.read_text("utf-8"))
     except ValueError as error:
@@ -410,18 +391,9 @@ def _read_descriptions(path: Path) -> dict[str, str]:
     return content
 
 
-def _show(result: Any, as_json: bool, text: Any) -> None:
+def _show(result: Any, as_json: bool, *text: Any) -> None:
+    """Print a result, or a list of them, as JSON or as its text."""
     if as_json:
-        _print_json(_plain(result))
+        typer.echo(json.dumps(result, default=dataclasses.asdict, indent=1, ensure_ascii=False))
     else:
-        tables.show(text())
-
-
-def _plain(result: Any) -> Any:
-    if isinstance(result, list):
-        return [_plain(one) for one in result]
-    return dataclasses.asdict(result) if dataclasses.is_dataclass(result) and not isinstance(result, type) else result
-
-
-def _print_json(content: Any) -> None:
-    typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
+        tables.show(*text)

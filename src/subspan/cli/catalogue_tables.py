@@ -11,15 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.datasets import load_sample_images
 
-from subspan.catalogue.records import (
-    CheckChange,
-    ClassEntry,
-    Evaluation,
-    InitReport,
-    Prediction,
-    SessionEntry,
-    TeachReport,
-)
+from subspan.catalogue.records import ClassEntry, Evaluation, InitReport, Prediction, SessionEntry, TeachReport
 
 if TYPE_CHECKING:
     from subspan.catalogue.export import ExportReport
@@ -74,9 +66,9 @@ def predictions_table(files: Sequence[Path], answers: Sequence[Prediction]) -> T
         best, rest = answer.candidates[0], answer.candidates[1:]
         then = ", ".join(f"{one.name} {100 * one.probability:.1f}" for one in rest)
         if answer.rejected:
-            _add_row(table, (str(file)), "none of these", "", f"nearest: {(best.name)}")
+            _add_row(table, str(file), "none of these", "", f"nearest: {best.name}")
         else:
-            _add_row(table, (str(file)), (best.name), f"{100 * best.probability:.1f} %", (then))
+            _add_row(table, str(file), best.name, f"{100 * best.probability:.1f} %", then)
     return table
 
 
@@ -88,7 +80,7 @@ def evaluation_tables(result: Evaluation) -> list[RenderableType]:
         for one in sorted(result.per_class, key=lambda one: (one.accuracy, one.name)):
             wrong = ", ".join(f"{name} ({count})" for name, count in one.taken_for[:4])
             more = ", ..." if len(one.taken_for) > 4 else ""
-            _add_row(table, (one.name), str(one.examples), f"{one.accuracy:.0f} %", (wrong + more))
+            _add_row(table, one.name, str(one.examples), f"{one.accuracy:.0f} %", wrong + more)
         parts.append(table)
     if result.unknown_examples:
         parts.append(f"{_count(result.unknown_examples, 'photograph')} of classes that the catalogue does not know.")
@@ -96,13 +88,8 @@ def evaluation_tables(result: Evaluation) -> list[RenderableType]:
         parts.append("\nWhat --reject would do, by the share of known photographs it may turn away:")
         table = _table("may reject", "known rejected", "accuracy of the rest", "unknown rejected")
         for point in result.curve:
-            _add_row(
-                table,
-                f"{100 * point.promised:g} %",
-                f"{point.known_rejected:.1f} %",
-                _percent(point.accuracy_of_accepted),
-                _percent(point.unknown_rejected),
-            )
+            shares = map(_percent, (point.known_rejected, point.accuracy_of_accepted, point.unknown_rejected))
+            _add_row(table, f"{100 * point.promised:g} %", *shares)
         parts.append(table)
     return [*parts, *_skipped(result.skipped)]
 
@@ -122,22 +109,22 @@ def classes_table(entries: Sequence[ClassEntry]) -> Table:
     table = _table("class", "kind", "examples", "kept", "description", wrap=("class", "description"))
     for one in entries:
         kind = "base" if one.base else "added"
-        _add_row(table, (one.name), kind, str(one.examples or "?"), str(one.kept), (one.description or ""))
+        _add_row(table, one.name, kind, str(one.examples or "?"), str(one.kept), one.description or "")
     return table
 
 
 def sessions_table(entries: Sequence[SessionEntry]) -> Table:
     table = _table("session", "when (UTC)", "what", "examples", "before", "after", "version", wrap=("what",))
     for one in entries:
-        before, after = _before_after(one.check)
+        check = one.check
         _add_row(
             table,
             str(one.session),
             one.date[:16].replace("T", " "),
             what(one) + (" (warned)" if one.warning else ""),
             str(one.examples or ""),
-            "" if one.kind == "base" else before,
-            after,
+            _percent(check.before if check and one.kind != "base" else None),
+            _percent(check.after if check else None),
             (one.version or "pruned")[:8],
         )
     return table
@@ -172,10 +159,6 @@ def sample_photographs() -> list[np.ndarray]:
     whole = [np.asarray(image, np.uint8) for image in load_sample_images().images]
     halves = [part for image in whole for part in np.array_split(image, 2, axis=1)]
     return [np.ascontiguousarray(image) for image in (*whole, *halves)]
-
-
-def _before_after(check: CheckChange | None) -> tuple[str, str]:
-    return ("", "") if check is None else (f"{check.before:.1f} %", f"{check.after:.1f} %")
 
 
 def _percent(value: float | None) -> str:

@@ -22,8 +22,8 @@ from subspan.experiments.search import check_names, parse_values, trials_of
 from subspan.experiments.single_session import SingleSession
 from subspan.experiments.sweep import Outcome, Protocol, Trial, best_settings, check_development, run_sweep
 from subspan.features.feature_set import FeatureSet
-from subspan.learners.registry import create_method
-from subspan.progress import Progress
+from subspan.learners.registry import create_method, split_spec
+from subspan.progress import progress_bar
 
 
 @app.command(rich_help_panel=RESEARCH)
@@ -99,21 +99,10 @@ def sweep(
     settings = _with_embeddings(features, settings, embeddings)
     vectors = embeddings_of(features, settings)
     parts = count if single else -(-features.novel_count // 5)
-    console = Console(stderr=True)
-    with Progress(console) as bar:
-        task = bar.add_task("episodes" if single else "sessions", total=len(trials) * parts)
+    with progress_bar("episodes" if single else "sessions", len(trials) * parts) as advance:
         outcomes = run_sweep(
-            out,
-            setup,
-            features,
-            settings,
-            trials,
-            place,
-            embeddings=vectors,
-            memory=memory,
-            on_part=lambda done: bar.advance(task, done),
+            out, setup, features, settings, trials, place, embeddings=vectors, memory=memory, on_part=advance
         )
-        bar.update(task, completed=len(trials) * parts)
     best = best_settings(settings, trials, outcomes)
     where = f"the {features.novel_count} development classes" if single else "the development split"
     score = "joint accuracy" if single else "weighted accuracy after the last session"
@@ -134,7 +123,7 @@ def _settings(methods: Sequence[str], shots: Sequence[int | None], embeddings: s
     found = []
     for spec in methods:
         made = create_method(spec)
-        said = [item.partition("=")[0].strip() for item in spec.partition(":")[2].split(",") if item]
+        said = [item.partition("=")[0].strip() for item in split_spec(spec)[1].split(",") if item]
         given = {name: getattr(made, name) for name in said}
         wanted = embeddings if "embeddings" in made.needs else None
         found += [Setting(made.name, shots=number, embeddings=wanted, given=given) for number in shots]

@@ -50,7 +50,9 @@ def find_embeddings(features: FeatureSet, wanted: str | None) -> NDArray | None:
     if wanted is None:
         return None
     if wanted in features.embeddings:
-        return _stored(features, wanted)
+        vectors = features.embeddings[wanted]
+        warn_of_zero(features.class_names, vectors, f"in '{wanted}' of the feature file", stacklevel=3)
+        return vectors
     if wanted in PACKAGED:
         if wnids is None:
             raise EmbeddingError(f"the packaged embeddings '{wanted}' go by WordNet ids, which the feature file lacks")
@@ -78,13 +80,6 @@ def _wnids(features: FeatureSet) -> tuple[str, ...] | None:
     if features.base_wnids is None or features.novel_wnids is None:
         return None
     return features.base_wnids + features.novel_wnids
-
-
-def _stored(features: FeatureSet, name: str) -> NDArray:
-    """Embeddings of the feature file; a zero vector in them is as worth a word as one made here."""
-    vectors = features.embeddings[name]
-    warn_of_zero(features.class_names, vectors, f"in '{name}' of the feature file", stacklevel=4)
-    return vectors
 
 
 def embeddings_of(features: FeatureSet, settings: Sequence[Setting]) -> dict[str, NDArray]:

@@ -43,17 +43,15 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], key: str, text: str) -
             save_file(whole, file, {key: text})
 
 
-def read_arrays(path: Path, key: str, error: type[ValueError]) -> tuple[dict[str, Array], str | None]:
-    """The arrays of a file and the text under a key, None where it has none; what goes wrong is such an error."""
-    return _read(path, key, error, with_arrays=True)
-
-
 def read_text(path: Path, key: str, error: type[ValueError]) -> str | None:
     """The text under a key alone."""
-    return _read(path, key, error, with_arrays=False)[1]
+    return read_arrays(path, key, error, with_arrays=False)[1]
 
 
-def _read(path: Path, key: str, error: type[ValueError], *, with_arrays: bool) -> tuple[dict[str, Array], str | None]:
+def read_arrays(
+    path: Path, key: str, error: type[ValueError], *, with_arrays: bool = True
+) -> tuple[dict[str, Array], str | None]:
+    """The arrays of a file and the text under a key, None where it has none; what goes wrong is such an error."""
     kind = "npz" if path.suffix == ".npz" else "safetensors"
     try:
         if kind == "npz":

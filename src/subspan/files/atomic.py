@@ -2,9 +2,12 @@
 
 import os
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+TEMPORARY = ".tmp-"  # how the names of what is unfinished begin
 
 
 @contextmanager
@@ -24,7 +27,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     if path.is_dir():
         raise IsADirectoryError(f"'{path}' is a folder; name the file to write")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_in(path.parent)
     try:
         temporary.touch()
         mode = temporary.stat().st_mode  # what new files get here; some writers make files for their owner alone
@@ -35,6 +38,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def temporary_in(folder: Path) -> Path:
+    """A name in ``folder`` that nothing has yet."""
+    return folder / f"{TEMPORARY}{uuid.uuid4().hex}"
 
 
 def sync(file: Path) -> None:

@@ -19,7 +19,6 @@ import os
 import shutil
 import sys
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,27 +29,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from subspan.files.atomic import sync, sync_folder
-
-__all__ = [
-    "Pointer",
-    "StoreBusyError",
-    "StoreChangedError",
-    "StoreError",
-    "Version",
-    "load_version",
-    "make_version",
-    "prune",
-    "read",
-    "version_id",
-    "version_ids",
-    "write",
-]
+from subspan.files.atomic import TEMPORARY, replacing, sync, sync_folder, temporary_in
 
 FORMAT = 1
 POINTER, LOCK, VERSIONS = "store.json", "lock", "versions"
 MANIFEST, ARRAYS = "version.json", "arrays.safetensors"
-TEMPORARY = ".tmp-"  # unfinished files and folders; only the holder of the lock makes, and therefore removes, them
 DTYPES = frozenset(
     ["bool", "complex64", "float16", "float32", "float64"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -77,7 +60,7 @@ class Version:
 
     Parameters
     ----------
-    id : SHA-256 in hexadecimal, as :func:`version_id` gives it.
+    id : SHA-256 in hexadecimal, as :func:`make_version` computes it.
     arrays : named arrays of any shape, numbers or booleans only.
     meta : plain JSON values (a tuple comes back as a list).
     """
@@ -95,21 +78,13 @@ class Pointer:
     chain: tuple[str, ...]
 
 
-def version_id(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
-    """The id of a version with this content: equal content, equal id.
+def make_version(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Version:
+    """A version with its id: equal content, equal id. The arrays are not copied: leave them as they are from here on.
 
-    Examples
-    --------
-    >>> weight = np.eye(3, dtype=np.float32)
-    >>> version_id({"weight": weight}, {"names": ["ash"]}) == version_id({"weight": weight.copy()}, {"names": ["ash"]})
+    >>> make_version({"rows": np.eye(3)}, {"names": ["ash"]}) == make_version({"rows": np.eye(3)}, {"names": ["ash"]})
     True
     """
-    return _digest(_manifest(_plain(arrays), meta))
-
-
-def make_version(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Version:
-    """A version with its id computed. The arrays are not copied: leave them as they are from here on."""
-    return Version(version_id(arrays, meta), arrays, meta)
+    return Version(_digest(_manifest(_plain(arrays), meta)), arrays, meta)
 
 
 def read(path: StorePath) -> Pointer:
@@ -138,11 +113,8 @@ def version_ids(path: StorePath) -> list[str]:
         raise StoreError(f"'{path}' has no readable '{VERSIONS}' folder: {error.strerror}") from error
 
 
-def load_version(path: StorePath, id: str, verify: bool = True) -> Version:
-    """One version with its arrays in memory, whatever state the pointer and the other versions are in.
-
-    ``verify=False`` skips the checksums of the arrays; names, dtypes and shapes are always compared with the manifest.
-    """
+def load_version(path: StorePath, id: str) -> Version:
+    """One version with its arrays in memory, whatever state the pointer and the other versions are in."""
     if not _is_id(id):
         raise StoreError(f"a version id is 64 hexadecimal digits, not {id!r}")
     folder = Path(path) / VERSIONS / id
@@ -157,7 +129,7 @@ def load_version(path: StorePath, id: str, verify: bool = True) -> Version:
                 if name not in names:
                     raise StoreError(f"'{file}' is damaged: array '{name}' is missing")
                 arrays[name] = tensors.get_tensor(name)
-                if (found := _describe(arrays[name], None if verify else entry.get("sha256"))) != entry:
+                if (found := _describe(arrays[name])) != entry:
                     raise StoreError(f"'{file}' is damaged: array '{name}' is {found}, the manifest says {entry}")
     except FileNotFoundError:
         raise StoreError(f"version {id[:12]} of '{path}' is incomplete: '{file}' is missing") from None
@@ -206,7 +178,8 @@ def write(
             if not (isinstance(version, str) and version in known):
                 _hold(root / VERSIONS, version)
         pointer = {"format": "subspan", "format_version": FORMAT, "current": current, "chain": chain}
-        _replace_file(root / POINTER, _to_json(pointer, indent=1))
+        with replacing(root / POINTER) as file:
+            file.write_bytes(_to_json(pointer, indent=1))
     return Pointer(current, chain)
 
 
@@ -218,7 +191,9 @@ def prune(path: StorePath, *, timeout: float = 10.0) -> list[str]:
         chain = read(root).chain
         removed = [name for name in version_ids(root) if name not in chain]
         for name in removed:
-            _remove_folder(root / VERSIONS / name)
+            doomed = temporary_in(root / VERSIONS)  # readers see it lose its name before it loses its files
+            (root / VERSIONS / name).rename(doomed)
+            shutil.rmtree(doomed)
     return removed
 
 
@@ -235,12 +210,12 @@ def _plain(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return plain
 
 
-def _describe(array: NDArray[Any], sha256: str | None = None) -> dict[str, Any]:
-    """What the manifest says of one array; a known checksum is taken over."""
+def _describe(array: NDArray[Any]) -> dict[str, Any]:
+    """What the manifest says of one array."""
     return {
         "dtype": array.dtype.name,
         "shape": list(array.shape),
-        "sha256": sha256 or hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest(),
+        "sha256": hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest(),
     }
 
 
@@ -410,17 +385,18 @@ def _hold(folder: Path, version: Version | str) -> None:
     manifest = _manifest(arrays, version.meta)
     if _digest(manifest) != name:
         raise StoreError(f"version {name[:12]} was changed after its id was computed; versions are immutable")
-    temporary = _temporary(folder)
+    temporary = temporary_in(folder)
     try:
         temporary.mkdir()
         save_file(arrays, temporary / ARRAYS)
-        sync(temporary / ARRAYS)
-        _write_synced(temporary / MANIFEST, manifest)
+        (temporary / MANIFEST).write_bytes(manifest)
         shutil.copymode(temporary / MANIFEST, temporary / ARRAYS)  # safetensors lets only the owner read
+        for file in (ARRAYS, MANIFEST):
+            sync(temporary / file)
         sync_folder(temporary)
         if target.exists():  # damaged: mend it file by file, so that it never loses what is whole
-            for name in (ARRAYS, MANIFEST):
-                os.replace(temporary / name, target / name)
+            for file in (ARRAYS, MANIFEST):
+                os.replace(temporary / file, target / file)
             sync_folder(target)
             temporary.rmdir()
         else:
@@ -440,35 +416,6 @@ def _check_whole(folder: Path) -> None:
                 raise StoreError(f"'{folder / ARRAYS}' does not hold the arrays of its manifest")
     except (OSError, SafetensorError) as error:
         raise StoreError(f"'{folder / ARRAYS}' is missing, truncated or foreign: {error}") from None
-
-
-def _replace_file(file: Path, data: bytes) -> None:
-    temporary = _temporary(file.parent)
-    try:
-        _write_synced(temporary, data)
-        os.replace(temporary, file)
-        sync_folder(file.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _write_synced(file: Path, data: bytes) -> None:
-    with open(file, "xb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _temporary(folder: Path) -> Path:
-    return folder / f"{TEMPORARY}{uuid.uuid4().hex}"
-
-
-def _remove_folder(folder: Path) -> None:
-    """Remove a version in one step, as seen by readers: it loses its name before it loses its files."""
-    doomed = _temporary(folder.parent)
-    folder.rename(doomed)
-    shutil.rmtree(doomed)
 
 
 def _remove_leftovers(root: Path) -> None:

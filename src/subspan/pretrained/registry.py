@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from pickle import UnpicklingError
 
 from subspan.pretrained.backbone import Backbone, BackboneError
 from subspan.registry import Entry, Registry
@@ -80,6 +81,10 @@ def loading(package: str, name: str) -> Iterator[None]:
     os.environ[WEIGHTS_ONLY] = "1"
     try:
         yield
+    except UnpicklingError as error:  # torch's own words advise to run what the file holds
+        raise BackboneError(
+            f"{package} cannot load '{name}': it holds more than tensors and plain values, and was not read"
+        ) from error
     except Exception as error:  # unknown names, the hub, the file formats and torch raise kinds of their own
         raise BackboneError(f"{package} cannot load '{name}': {in_one_line(error)}") from error
     finally:

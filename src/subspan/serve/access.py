@@ -12,9 +12,12 @@ from subspan.serve.settings import ServeSettings
 
 VARIABLE = "SUBSPAN_TOKEN"
 SHORTEST = 16
-PAGE = frozenset(
-    ["/", "/page.css", "/page.js", "/icon.svg"]
-)  # the page without a word of the catalogue: here the token is entered
+PAGE = {  # the page without a word of the catalogue, where the token is entered: its files by address, and their types
+    "/": ("page.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
 READING = frozenset(["GET", "HEAD", "OPTIONS"])
 
 

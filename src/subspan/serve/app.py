@@ -10,6 +10,7 @@ from fastapi import Body, FastAPI, File, Form, Request, Response, Security, Uplo
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from fastapi.security import HTTPBearer
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.exceptions import HTTPException
@@ -17,7 +18,7 @@ from starlette.exceptions import HTTPException
 from subspan import __version__
 from subspan.catalogue.catalogue import REJECT_SHARE, Catalogue
 from subspan.catalogue.records import SessionEntry, TeachReport, WeightMap
-from subspan.serve.access import Access, find_token
+from subspan.serve.access import PAGE, Access, find_token
 from subspan.serve.answers import (
     AboutAnswer,
     ClassesAnswer,
@@ -30,16 +31,9 @@ from subspan.serve.answers import (
 from subspan.serve.bodies import OneBodyRoute, StrictBody, UndoBody
 from subspan.serve.errors import ErrorAnswer, RefusedError, error_response
 from subspan.serve.guard import Guard
-from subspan.serve.metrics import CONTENT_TYPE_LATEST
 from subspan.serve.service import Service
 from subspan.serve.settings import ServeSettings
 
-PAGE_TYPES = {
-    "page.html": "text/html",
-    "page.css": "text/css",
-    "page.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
-}
 REFUSALS = {
     400: "The request cannot be understood.",
     401: "The token is missing or wrong.",
@@ -188,13 +182,12 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
 def _add_page(app: FastAPI) -> None:
     """The page: its files, read once; nothing of a request names a file."""
 
-    def add(route: str, name: str) -> None:
-        content = files("subspan.serve").joinpath("page", name).read_bytes()
-        answer = Response(content, media_type=PAGE_TYPES[name])
+    def add(route: str, name: str, kind: str) -> None:
+        answer = Response(files("subspan.serve").joinpath("page", name).read_bytes(), media_type=kind)
         app.get(route, include_in_schema=False)(lambda: answer)
 
-    for name in PAGE_TYPES:
-        add("/" if name == "page.html" else f"/{name}", name)
+    for route, file in PAGE.items():
+        add(route, *file)
     app.get("/docs", include_in_schema=False)(lambda: RedirectResponse("/#api"))
 
 

@@ -23,9 +23,6 @@ class RefusedError(HTTPException):
             headers["WWW-Authenticate"] = "Bearer"
         super().__init__(status, sentence, headers)
 
-    def response(self) -> JSONResponse:
-        return error_response(self.status_code, self.detail, self.headers)
-
 
 def error_response(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": sentence}, status, headers)

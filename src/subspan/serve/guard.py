@@ -63,7 +63,7 @@ class Guard:
             self._admit(scope)
             await self.app(scope, body.receive, answer)
         except RefusedError as error:
-            await error.response()(scope, receive, answer)
+            await error_response(error.status_code, error.detail, error.headers)(scope, receive, answer)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if status:

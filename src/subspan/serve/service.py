@@ -85,6 +85,7 @@ class Service:
             self.stage = Stage(name, stage, done, total) if done < total else Stage(name, "learning", 0, 1)
 
         def work() -> TeachReport:
+            check_name(name)  # before the photographs cost anything
             try:
                 tell("opening photographs", 0, len(files))
                 squares = self.decoder.squares(files, lambda done: tell("opening photographs", done, len(files)))
@@ -142,11 +143,8 @@ class Service:
                 foreseen = isinstance(error, ValueError | OSError)
                 sentence = str(error) if foreseen else f"the look at the store failed: {error!r}"
                 if sentence != self.store_error:
-                    log.error(
-                        "the store cannot be read, answers go on from memory: %s",
-                        sentence,
-                        exc_info=None if foreseen else error,
-                    )
+                    where = None if foreseen else error
+                    log.error("the store cannot be read, answers go on from memory: %s", sentence, exc_info=where)
                 self.store_error = sentence
 
 
@@ -156,9 +154,4 @@ def clean_name(name: str) -> str:
     >>> clean_name("  white   wolf ")
     'white wolf'
     """
-    name = " ".join(unicodedata.normalize("NFC", name).split())
-    try:
-        check_name(name)
-    except ValueError as error:
-        raise RefusedError(422, str(error)) from error
-    return name
+    return " ".join(unicodedata.normalize("NFC", name).split())

@@ -117,4 +117,4 @@ def test_a_failed_write_leaves_the_old_report(tmp_path, result, monkeypatch):
         with pytest.raises(OSError, match="disk full"):
             write_report(tmp_path, [result(confusion=False, level=20)], title="new", facts={})
     assert path.read_bytes() == before
-    assert not list(tmp_path.glob(".*.tmp"))
+    assert not list(tmp_path.glob(".tmp-*"))
