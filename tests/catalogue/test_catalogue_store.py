@@ -36,40 +36,44 @@ def make(path: Path) -> Path:
     return path
 
 
-# Teaches one class, "warm", and says how long more of it took; then every line of input, a name and a number, starts a
-# teacher that prints its process number, then teaches classes, and prints the name of each once `teach` has returned.
-# The number is the file operation before which it kills itself, 0 for never.
+# Adds to one class, "warm", and says how long more of it took and in how many file operations; then every line of input,
+# a name and a number, starts a teacher that prints its process number, then adds classes, and prints the name of each
+# once `add_features` has returned. The number is the file operation before which it kills itself, 0 for never.
 TEACHERS = """
     import os, signal, sys, time
     import numpy as np
     import torch
     torch.set_num_threads(1)
     import made_photographs as made
-    from subspan.catalogue import Catalogue
+    from subspan.catalogue.catalogue import Catalogue
 
     backbone = made.tiny_backbone()
     features = np.random.default_rng(0).random((2, made.WIDTH)).astype(np.float32)
+    operations = last = 0
+
+    def count(event, _):
+        global operations
+        operations += event.split(".")[0] in ("open", "os", "fcntl", "shutil")
+        if operations == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     for repetition in range(2):
         begin = time.monotonic()
-        Catalogue.open(sys.argv[1], backbone).add_features("warm", features)
-
-    def teach_until_killed(prefix, last):
         catalogue = Catalogue.open(sys.argv[1], backbone)
-        operations = 0
+        if repetition:
+            sys.addaudithook(count)
+        catalogue.add_features("warm", features)
 
-        def count(event, _):
-            nonlocal operations
-            operations += event.split(".")[0] in ("open", "os", "fcntl", "shutil")
-            if operations == last:
-                os.kill(os.getpid(), signal.SIGKILL)
-
+    def teach_until_killed(prefix, chosen):
+        global operations, last
+        catalogue = Catalogue.open(sys.argv[1], backbone)
         os.write(1, f"{os.getpid()}\\n".encode())
-        sys.addaudithook(count)
+        operations, last = 0, chosen
         for number in range(1000):
             catalogue.add_features(f"{prefix}-{number}", features)
             os.write(1, f"{prefix}-{number}\\n".encode())
 
-    print("ready", time.monotonic() - begin, sep="\\n", flush=True)
+    print("ready", time.monotonic() - begin, operations, sep="\\n", flush=True)
     for line in sys.stdin:
         if (teacher := os.fork()) == 0:
             teach_until_killed(*map(int, line.split()))
@@ -85,10 +89,10 @@ def test_after_200_kills_the_catalogue_holds_exactly_what_was_acknowledged(memor
     learned = ["warm", "warm"]  # acknowledged, or found to have been switched to at the moment of the kill
     leftovers = 0
     with python(TEACHERS, path) as (requests, output):
-        duration = float(output.readline())
+        duration, operations = float(output.readline()), int(output.readline())
         for kill in range(200):
             by_clock = kill % 2 == 0
-            requests.write(f"{kill} {0 if by_clock else moments.randint(1, 60)}\n")
+            requests.write(f"{kill} {0 if by_clock else moments.randint(1, 2 * operations)}\n")
             requests.flush()
             teacher = int(output.readline())
             if by_clock:
@@ -120,7 +124,7 @@ TWO_TEACHERS = """
     import torch
     torch.set_num_threads(1)
     import made_photographs as made
-    from subspan.catalogue import Catalogue
+    from subspan.catalogue.catalogue import Catalogue
 
     backbone = made.tiny_backbone()
     features = np.random.default_rng(0).random((2, made.WIDTH)).astype(np.float32)
