@@ -579,8 +579,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             Memory(state.memory_features[m], state.memory_labels[m]) if bool(m.any()) else None
             for m in (of_base, ~of_base)
         )
-        seed = int(np.random.SeedSequence([self.seed, len(self._history)]).generate_state(1)[0])
-        session = replace(session, base_memory=base, novel_memory=novel, seeds=(seed,))
+        seeds = (sessions.seed_of(self.seed, len(self._history)),)
+        session = replace(session, base_memory=base, novel_memory=novel, seeds=seeds)
         own = state.learned.mapped(torch.clone)  # a method that writes into its input hurts no state but its own
         learned = sessions.learn(method, own, session)
         if not all(bool(torch.isfinite(array).all()) for array in learned.arrays.values()):

@@ -70,11 +70,8 @@ class MultiSession:
         on_session : called with the number of each session that is done.
         keep_predictions : keep every predicted class.
         """
-        files, options = (
-            [(self, features, embeddings)],
-            {"on_session": on_session, "keep_predictions": keep_predictions},
-        )
-        return run_together(files, method, memory=memory, device=device, **options)[0]
+        options = {"memory": memory, "device": device, "on_session": on_session}
+        return run_together([(self, features, embeddings)], method, keep_predictions=keep_predictions, **options)[0]
 
 
 RANDOM = MultiSession(draws=1)  # the paper's on a random split: one support draw
@@ -167,7 +164,7 @@ class _Run:
             base_memory=base_memory,
             novel_memory=novel_memory,
             embeddings=None if self.embeddings is None else self.embeddings[list(classes)],
-            seeds=tuple(seed_of(self.protocol.seed, draw, session) for draw in range(draws)),
+            seeds=tuple(sessions.seed_of(self.protocol.seed, draw, session) for draw in range(draws)),
         )
         return self.state, prepared
 
@@ -293,8 +290,3 @@ class _Run:
     def _seen(self, count: int) -> Tensor:
         """Which test items (queries,) are of the first classes."""
         return torch.as_tensor(self.query_labels < count, device=self.device)
-
-
-def seed_of(*numbers: int) -> int:
-    """One seed from several numbers."""
-    return int(np.random.SeedSequence(list(numbers)).generate_state(1)[0])

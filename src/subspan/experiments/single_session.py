@@ -6,7 +6,7 @@ about base and novel images alike. Episodes are solved many at once.
 
 import time
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -175,7 +175,7 @@ class Stage:
         classes, seeds = range(first, first + ways), tuple(episodes.seeds.tolist())
         return sessions.session_of(support, labels, classes, embeddings=novel, seeds=seeds)
 
-    def _score(self, method: Learner, state: State, episodes: Episodes) -> dict[str, NDArray[np.float64]]:
+    def _score(self, method: Learner, state: State, episodes: Episodes) -> dict[str, Any]:
         """Accuracy (E,) in percent of each half's queries, among all classes and among the half's own."""
         base_items = self._positions(episodes.base_queries)
         novel_items = self._positions(episodes.novel_queries).flatten(1)
