@@ -43,7 +43,7 @@ from subspan.files import store
 from subspan.learners.automatic import AUTO, automatic_method
 from subspan.learners.registry import create_method, is_known, method_options, spec_of, split_spec
 from subspan.state import FEATURE_LENGTH, ModelState, SessionRecord, StoredState, make_record, records_of
-from subspan.values import check_kind, finite, length, like, plain_label, show, tensor_of, to_numpy
+from subspan.values import check_kind, check_options, finite, length, like, plain_label, show, tensor_of, to_numpy
 
 Labels = Sequence[Any] | NDArray[Any] | Tensor
 Embeddings = Mapping[Any, ArrayLike] | ArrayLike
@@ -138,57 +138,43 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: ArrayLike | Tensor, y: Labels, embeddings: Embeddings | None, groups: Any) -> None:
         began = time.perf_counter()
-        if not self.base_decay > 0:
-            raise ValueError(f"base_decay must be positive; got {self.base_decay!r}")
         features, labels = map(
             np.asarray, validate_data(self, to_numpy(X), to_numpy(y), dtype=[np.float64, np.float32])
         )
-        method = self._method(automatic_method({"means", "covariance"}, features.shape[1]))
+        width = features.shape[1]
+        method = self._method(automatic_method({"means", "covariance"}, width))
         check_classification_targets(labels)
         classes, indices = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"a base session needs at least two classes; y holds 1 class, {show(classes[0])}")
-        inverse_decay = 1 / (self.base_decay * len(features))
-        if len(classes) == 2:  # scikit-learn learns one row w, the two rows are -w/2 and w/2: half its squared norm
-            inverse_decay *= 2
         scale: float | None = length(features) / FEATURE_LENGTH or 1.0
         in_unit = np.empty_like(features, self.dtype)  # rounded once, so that a scale changes as few bits as it can
         np.divide(features, scale, out=in_unit, dtype=np.float64, casting="same_kind")
-        regression = LogisticRegression(C=inverse_decay, fit_intercept=self.bias, max_iter=1000).fit(in_unit, indices)
-        weight, intercept = np.asarray(regression.coef_), np.asarray(regression.intercept_)
+        weights, bias = self._regression(in_unit, indices)
         if method.depends_on_scale:
             features = in_unit
         else:
-            weight, scale = weight / scale, None
-        if len(classes) == 2:
-            weight, intercept = np.concatenate([-weight, weight]) / 2, np.array([-1, 1]) * intercept / 2
-        rows = self._tensor(weight)
+            weights, scale = weights / scale, None
         with_bias = self.bias and method.uses_bias
-        X_rows = self._augment(self._tensor(features), with_bias)
-        if with_bias:
-            rows = torch.cat([rows, self._tensor(intercept)[:, None]], dim=1)
-        targets = torch.as_tensor(indices)
-        means = class_means(X_rows, targets, tuple(range(len(classes))))
-        kept, kept_labels = self._choose_memory(X_rows, targets, groups, session=0)
-        names, width = tuple(classes.tolist()), features.shape[1]
-        needed = "covariance" in method.needs
-        covariance = within_classes(X_rows, means, targets)[:width, :width] if needed else None
-        vectors = self._embeddings(method, embeddings, names, None)
-        self._start(
-            method,
-            ModelState(
-                classes=names,
-                with_bias=with_bias,
-                learned=State(Base(rows, means, vectors, means.mean(0), covariance), {}),
-                novel_means=rows[:0],
-                counts=torch.as_tensor(np.bincount(indices)),
-                memory_features=kept,
-                memory_labels=kept_labels,
-                embeddings=vectors,
-                record=make_record("base", names, len(features), 0, began, method),
-                scale=scale,
-            ),
-        )
+        rows = self._tensor(weights if not with_bias else np.column_stack([weights, bias]))
+        support, targets = self._augment(self._tensor(features), with_bias), torch.as_tensor(indices)
+        means = class_means(support, targets, tuple(range(len(classes))))
+        covariance = within_classes(support, means, targets)[:width, :width] if "covariance" in method.needs else None
+        kept, kept_labels = self._choose_memory(support, targets, groups, session=0)
+        counts, base = torch.as_tensor(np.bincount(indices)), Base(rows, means, covariance=covariance)
+        known = {"counts": counts, "memory_features": kept, "memory_labels": kept_labels, "scale": scale}
+        self._start(method, tuple(classes.tolist()), base, embeddings, began, with_bias=with_bias, **known)
+
+    def _regression(self, features: NDArray[Any], indices: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Rows (C0, d) and biases (C0,) of the base classes, by logistic regression."""
+        # Of two classes scikit-learn learns one row w; the two rows are -w/2 and w/2, of half its squared norm.
+        two = indices.max() == 1
+        inverse_decay = (2 if two else 1) / (self.base_decay * len(features))
+        regression = LogisticRegression(C=inverse_decay, fit_intercept=self.bias, max_iter=1000).fit(features, indices)
+        weights, bias = np.asarray(regression.coef_), np.asarray(regression.intercept_)
+        if two:
+            return np.concatenate([-weights, weights]) / 2, np.array([-1, 1]) * bias / 2
+        return weights, bias
 
     @classmethod
     def from_weights(
@@ -219,53 +205,26 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"weights must be (classes, d) for {len(names)} class names; got shape {tuple(rows.shape)}"
             )
-        parts = {"means": means, "covariance": covariance}
-        given = [name for name, part in parts.items() if part is not None]
-        method = model._method(automatic_method(given, rows.shape[1]))
-        if len(names) < 2:
-            raise ValueError(f"a base session needs at least two classes; got {len(names)}")
+        count, width = rows.shape
+        given = [name for name, part in {"means": means, "covariance": covariance}.items() if part is not None]
+        method = model._method(automatic_method(given, width))
+        if count < 2:
+            raise ValueError(f"a base session needs at least two classes; got {count}")
         for name in names:
             check_kind(name, names[0])
-        if len(set(names)) < len(names):
+        if len(set(names)) < count:
             raise ValueError("class names must differ; " + show(Counter(names).most_common(1)[0][0]) + " repeats")
-        width = rows.shape[1]
-        with_bias = bias is not None and method.uses_bias
-        if bias is not None:
-            column = model._tensor(finite(to_numpy(bias), "bias"))
-            if column.shape != (len(names),):
-                raise ValueError(
-                    f"bias must have one number for each of {len(names)} classes; got {tuple(column.shape)}"
-                )
-            rows = torch.cat([rows, column[:, None]], dim=1) if with_bias else rows
-        base_means = None
-        if means is not None:
-            base_means = model._tensor(finite(to_numpy(means), "means"))
-            if base_means.shape != (len(names), width):
-                raise ValueError(
-                    f"means must have the weights' shape {(len(names), width)}; got {tuple(base_means.shape)}"
-                )
+        column = model._of_shape(bias, "bias", (count,), f"one number for each of {count} classes")
+        with_bias = column is not None and method.uses_bias
+        base_means = model._of_shape(means, "means", (count, width), f"the weights' shape {(count, width)}")
+        if base_means is not None:
             base_means = model._augment(base_means, with_bias)
-        spread = None
-        if covariance is not None:
-            spread = model._tensor(finite(to_numpy(covariance), "covariance"))
-            if spread.shape != (width, width):
-                raise ValueError(f"covariance must have the shape {(width, width)}; got {tuple(spread.shape)}")
-        center = None if base_means is None else base_means.mean(0)
-        vectors = model._embeddings(method, embeddings, names, None)
-        model._start(
-            method,
-            ModelState(
-                classes=names,
-                with_bias=with_bias,
-                learned=State(Base(rows, base_means, vectors, center, spread), {}),
-                novel_means=rows[:0],
-                counts=torch.zeros(len(names), dtype=torch.int64),
-                memory_features=rows[:0],
-                memory_labels=torch.zeros(0, dtype=torch.int64),
-                embeddings=vectors,
-                record=make_record("base", names, 0, 0, began, method),
-            ),
-        )
+        spread = model._of_shape(covariance, "covariance", (width, width), f"the shape {(width, width)}")
+        if column is not None and with_bias:
+            rows = torch.cat([rows, column[:, None]], dim=1)
+        base, unknown = Base(rows, base_means, covariance=spread), torch.zeros(count, dtype=torch.int64)
+        known = {"counts": unknown, "memory_features": rows[:0], "memory_labels": unknown[:0]}
+        model._start(method, names, base, embeddings, began, with_bias=with_bias, **known)
         return model
 
     # Later sessions
@@ -283,40 +242,24 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         groups : which image an example is an augmented copy of (n,).
         """
         began = time.perf_counter()
-        state, method, features, labels = self._begin(X, y)
-        names = tuple(np.unique(labels).tolist())
-        for name in names:
-            if name in state.classes:
-                learned = ("base", "add_classes", "rename_class")
-                born = max(i for i, s in enumerate(self.sessions_) if s.kind in learned and name in s.classes)
-                raise ValueError(
-                    f"class {show(name)} was already learned in session {born}; add_classes takes new classes only "
-                    "(add_examples takes more of a known one)"
-                )
+        state, method, names, session = self._begin(X, y, new=True)
         if embeddings is not None and state.embeddings is None:
             raise ValueError("the base classes have no embeddings; pass theirs to fit or from_weights first")
         vectors = self._embeddings(method, embeddings, names, state.embeddings)
-        first = len(state.classes)
-        place = {name: first + i for i, name in enumerate(names)}
-        X_rows = self._augment(features, state.with_bias)
-        targets = torch.tensor([place[label] for label in labels.tolist()])
-        learning = tuple(place.values())
-        means = class_means(X_rows, targets, learning)
-        learned = self._learn(state, method, X_rows, targets, learning, means=means, embeddings=vectors)
-        kept, kept_labels = self._choose_memory(X_rows, targets, groups, session=len(self._history))
+        learned = self._learn(state, method, replace(session, embeddings=vectors))
+        kept, kept_labels = self._choose_memory(session.support, session.labels, groups, session=len(self._history))
+        known = state.embeddings
         self._push(
             replace(
                 state,
                 classes=state.classes + names,
                 learned=learned,
-                novel_means=torch.cat([state.novel_means, means]),
-                counts=torch.cat([state.counts, torch.bincount(targets - first)]),
+                novel_means=torch.cat([state.novel_means, session.means]),
+                counts=torch.cat([state.counts, torch.bincount(session.labels - len(state.classes))]),
                 memory_features=torch.cat([state.memory_features, kept]),
                 memory_labels=torch.cat([state.memory_labels, kept_labels]),
-                embeddings=None
-                if state.embeddings is None or vectors is None
-                else torch.cat([state.embeddings, vectors]),
-                record=make_record("add_classes", names, len(features), int(learned.steps), began, method),
+                embeddings=None if known is None or vectors is None else torch.cat([known, vectors]),
+                record=make_record("add_classes", names, len(session.labels), int(learned.steps), began, method),
             )
         )
         return self
@@ -329,33 +272,21 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         rows, held by R_old, and only its examples move it.
         """
         began = time.perf_counter()
-        state, method, features, labels = self._begin(X, y)
-        names = tuple(np.unique(labels).tolist())
-        for name in names:
-            if name not in state.classes:
-                raise ValueError(
-                    f"class {show(name)} is not known; add_examples takes known classes only (add_classes)"
-                )
+        state, method, names, session = self._begin(X, y, new=False)
         if not method.learns_more:
             raise ValueError(f"method '{spec_of(method)}' learns new classes only; it takes no more of known ones")
-        place = {name: state.classes.index(name) for name in names}
-        learning = tuple(sorted(place.values()))
-        X_rows = self._augment(features, state.with_bias)
-        targets = torch.tensor([place[label] for label in labels.tolist()])
-        chosen = torch.tensor(learning)
-        added = torch.bincount(targets, minlength=len(state.classes))
+        chosen = torch.tensor(session.classes)
+        added = torch.bincount(session.labels, minlength=len(state.classes))
         counts = state.counts + added
         share = added[chosen].double() / torch.where(state.counts[chosen] > 0, counts[chosen], 2 * added[chosen])
         means = state.means_of(chosen)
-        new_means = class_means(X_rows, targets, learning)
-        weight = share[:, None].to(means)
-        means = torch.where(means.isnan(), new_means, means + weight * (new_means - means))
+        moved = means + share[:, None].to(means) * (session.means - means)
+        means = torch.where(means.isnan(), session.means, moved)
         vectors = None if state.embeddings is None else state.embeddings[chosen]
-        more = {"means": means, "embeddings": vectors, "share": share.to(means)}
-        learned = self._learn(state, method, X_rows, targets, learning, **more)
+        learned = self._learn(state, method, replace(session, means=means, embeddings=vectors, share=share.to(means)))
         novel, novel_means = chosen >= state.base_count, state.novel_means.clone()
         novel_means[chosen[novel] - state.base_count] = means[novel]
-        record = make_record("add_examples", names, len(features), int(learned.steps), began, method)
+        record = make_record("add_examples", names, len(session.labels), int(learned.steps), began, method)
         self._push(replace(state, learned=learned, novel_means=novel_means, counts=counts, record=record))
         return self
 
@@ -509,16 +440,20 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     # Inside
 
-    def _method(self, auto: str) -> Learner:
-        """The method with gamma and beta, parameters checked; "auto" stands for ``auto``."""
-        if not isinstance(self.memory, int | np.integer) or self.memory < 0:
-            raise ValueError(f"memory must be a whole number, 0 or more; got {self.memory!r}")
+    def _check_parameters(self) -> None:
+        check_options(self, positive=("base_decay",))
+        for name in ("memory", "seed"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 0:
+                raise ValueError(f"{name} must be a whole number, 0 or more; got {value!r}")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64; got {self.dtype!r}")
-        if not isinstance(self.seed, int | np.integer) or self.seed < 0:
-            raise ValueError(f"seed must be a whole number, 0 or more; got {self.seed!r}")
         if not isinstance(self.method, str | Learner):
             raise ValueError(f"method must be 'auto', a name or a method; got {self.method!r}")
+
+    def _method(self, auto: str) -> Learner:
+        """The method with gamma and beta, parameters checked; "auto" stands for ``auto``."""
+        self._check_parameters()
         spec = spec_of(self.method) if isinstance(self.method, Learner) else self.method
         if spec.startswith(f"{AUTO}:"):
             raise ValueError(f"method 'auto' takes no options; name the method they belong to; got {spec!r}")
@@ -544,11 +479,24 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             parameters["method"] = spec_of(self.method)
         return parameters
 
-    def _start(self, method: Learner, state: ModelState) -> None:
-        """Take a base session as the model's first state."""
+    def _start(
+        self,
+        method: Learner,
+        names: tuple[Any, ...],
+        base: Base,
+        embeddings: Embeddings | None,
+        began: float,
+        **known: Any,
+    ) -> None:
+        """Take a base session as the model's first state; known: fields of `ModelState`."""
+        vectors = self._embeddings(method, embeddings, names, None)
+        base = replace(base, embeddings=vectors, origin=base.center)
+        record = make_record("base", names, int(known["counts"].sum()), 0, began, method)
+        more = {"novel_means": base.rows[:0], "embeddings": vectors, "record": record}
+        state = ModelState(classes=names, learned=State(base, {}), **more, **known)
         state.check_needs(method)
         self.n_features_in_ = state.width
-        self._adopt([replace(state, learned=_laid_out(sessions.start(method, state.base)))])
+        self._adopt([replace(state, learned=_laid_out(sessions.start(method, base)))])
 
     def _last(self) -> ModelState:
         check_is_fitted(self)
@@ -624,17 +572,15 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_history")
 
-    def _learn(
-        self, state: ModelState, method: Learner, support: Tensor, labels: Tensor, classes: tuple[int, ...], **more: Any
-    ) -> State:
-        """What the learner knows after a session; more: fields of `Session`."""
-        stored = state.memory_features, state.memory_labels
-        of_base = stored[1] < state.base_count
-        memories = [Memory(stored[0][m], stored[1][m]) if bool(m.any()) else None for m in (of_base, ~of_base)]
-        seed = int(np.random.SeedSequence([self.seed, len(self._history)]).generate_state(1)[0])
-        session = Session(
-            support, labels, classes, base_memory=memories[0], novel_memory=memories[1], seeds=(seed,), **more
+    def _learn(self, state: ModelState, method: Learner, session: Session) -> State:
+        """What the learner knows after a session, for which it is given the memory and a seed."""
+        of_base = state.memory_labels < state.base_count
+        base, novel = (
+            Memory(state.memory_features[m], state.memory_labels[m]) if bool(m.any()) else None
+            for m in (of_base, ~of_base)
         )
+        seeds = (sessions.seed_of(self.seed, len(self._history)),)
+        session = replace(session, base_memory=base, novel_memory=novel, seeds=seeds)
         own = state.learned.mapped(torch.clone)  # a method that writes into its input hurts no state but its own
         learned = sessions.learn(method, own, session)
         if not all(bool(torch.isfinite(array).all()) for array in learned.arrays.values()):
@@ -661,8 +607,10 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         checked = validate_data(model, to_numpy(X), reset=False, dtype=[np.float64, np.float32])
         return score(tensor_of(checked)), model.classes_
 
-    def _begin(self, X: ArrayLike | Tensor, y: Labels) -> tuple[ModelState, Learner, Tensor, NDArray[Any]]:
-        """What a session begins with, in the unit it learns in; its features (n, d) and labels (n,), checked."""
+    def _begin(
+        self, X: ArrayLike | Tensor, y: Labels, *, new: bool
+    ) -> tuple[ModelState, Learner, tuple[Any, ...], Session]:
+        """What a session begins with, in the unit it learns in; its classes, new ones or known ones, checked."""
         state, method = self._now()
         if method.depends_on_scale:
             state = state.in_a_unit()
@@ -681,7 +629,24 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         features = finite(features, "X")
         if state.scale is not None:
             features = features.astype(np.float64) / state.scale
-        return state, method, self._tensor(features), labels
+        names = tuple(np.unique(labels).tolist())
+        for name in names:
+            if new and name in state.classes:
+                learned = ("base", "add_classes", "rename_class")
+                born = max(i for i, s in enumerate(self.sessions_) if s.kind in learned and name in s.classes)
+                raise ValueError(
+                    f"class {show(name)} was already learned in session {born}; add_classes takes new classes only "
+                    "(add_examples takes more of a known one)"
+                )
+            if not new and name not in state.classes:
+                raise ValueError(
+                    f"class {show(name)} is not known; add_examples takes known classes only (add_classes)"
+                )
+        classes = state.classes + names if new else state.classes
+        place = {name: classes.index(name) for name in names}
+        targets = torch.tensor([place[label] for label in labels.tolist()])
+        support = self._augment(self._tensor(features), state.with_bias)
+        return state, method, names, sessions.session_of(support, targets, sorted(place.values()))
 
     def _embeddings(
         self, method: Learner, given: Embeddings | None, names: tuple[Any, ...], known: Tensor | None
@@ -733,6 +698,17 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         if label not in state.classes:
             raise ValueError(f"class {show(label)} is not known")
         return state.classes.index(label)
+
+    def _of_shape(
+        self, given: ArrayLike | Tensor | None, name: str, shape: tuple[int, ...], rule: str
+    ) -> Tensor | None:
+        """An array that a user may give, of this shape."""
+        if given is None:
+            return None
+        array = self._tensor(finite(to_numpy(given), name))
+        if array.shape != shape:
+            raise ValueError(f"{name} must have {rule}; got {tuple(array.shape)}")
+        return array
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         # A copy: what the caller does to his array later is none of the model's business.

@@ -138,20 +138,16 @@ class _Newton:
         """Hold the free ``norm`` parts whose zero change has a lower objective."""
         span = self.span
         for part in torch.nonzero(span.is_norm)[:, 0].tolist():
-            free = ~self.held[:, part] & (point.change[:, part] > 0)
-            if not bool(free.any()):
+            where = torch.zeros_like(self.held)
+            where[:, part] = ~self.held[:, part] & (point.change[:, part] > 0)
+            if not bool(where.any()):
                 continue
-            trial = _evaluate(span, self._without(point.x, part, free))
-            better = free & (trial.value <= point.value)
-            if bool(better.any()):
-                self.held[:, part] |= better
-                point = _evaluate(span, self._without(point.x, part, better))
+            trial = _evaluate(span, self._masked(point.x, ~where))
+            where &= (trial.value <= point.value)[:, None]
+            if bool(where.any()):
+                self.held |= where
+                point = _evaluate(span, self._masked(point.x, ~where))
         return point
-
-    def _without(self, x: Coordinates, part: int, where: Tensor) -> Coordinates:
-        mask = torch.zeros_like(self.held)
-        mask[:, part] = where
-        return self._masked(x, ~mask)
 
     def _masked(self, x: Coordinates, keep: Tensor) -> Coordinates:
         """x with the parts outside the mask (E, parts) set to zero."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -47,6 +48,11 @@ def scores(learner: Learner, state: State, queries: Tensor) -> Tensor:
 def steps_of(state: State, problems: int) -> Tensor:
     """The steps (problems,) of the session that led to a state."""
     return torch.as_tensor(state.steps).expand(problems).cpu()
+
+
+def seed_of(*numbers: int) -> int:
+    """One seed from several numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
 def _as_batch(session: Session) -> Session:

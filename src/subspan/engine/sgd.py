@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from types import ModuleType
 from typing import Literal
 
@@ -150,7 +149,7 @@ class _Loop:
         """The loop without the problems that have stopped."""
         keep = self.running.nonzero()[:, 0]
         other = _Loop(self.span.select(keep), self.options, self.problems[keep], self.rate[keep])
-        other.x, other.velocity = self.x.map(partial(_pick, keep)), self.velocity.map(partial(_pick, keep))
+        other.x, other.velocity = (vector.map(lambda tensor: tensor[keep]) for vector in (self.x, self.velocity))
         other.steps, other.small, other.loss = self.steps[keep], self.small[keep], self.loss[keep]
         return other
 
@@ -179,10 +178,6 @@ def _gradient_step(
         speed.addcmul_(component.spread(hold[:, slice(*component.parts)]), frame)
         frame.addcmul_(speed, back[..., None])
     return cross_entropy + penalty.sum(-1)
-
-
-def _pick(indices: Tensor, tensor: Tensor) -> Tensor:
-    return tensor[indices]
 
 
 def cross_entropy_and_gradient(span: Span, logits: Tensor, out: Buffers | None = None) -> tuple[Tensor, Tensor]:

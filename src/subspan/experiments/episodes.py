@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from subspan.experiments.inputs import ProtocolError
 from subspan.features.feature_set import FeatureSet
-from subspan.files.atomic import replacing
+from subspan.files.arrays import write_arrays
 
 FORMAT = 1
+HEADER = "subspan-episodes"
 IntArray = NDArray[np.int64]
 
 
@@ -38,7 +38,7 @@ class Episodes:
 
     def part(self, start: int, stop: int) -> "Episodes":
         """The episodes from ``start`` to before ``stop``."""
-        return replace(self, **{name: getattr(self, name)[start:stop] for name in _ARRAYS})
+        return replace(self, **{name: getattr(self, name)[start:stop] for name in ARRAYS})
 
     def first_shots(self, shots: int) -> "Episodes":
         """The same episodes with only the first support images of each class: what drawing with so many shots gives."""
@@ -54,9 +54,7 @@ class Episodes:
         if path.suffix != ".safetensors":
             raise ProtocolError(f"episodes are written as .safetensors; got '{path}'")
         header = {"format": FORMAT, "protocol": self.protocol, "items": self.items}
-        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _ARRAYS}
-        with replacing(path) as file:
-            save_file(arrays, file, {"subspan-episodes": json.dumps(header)})
+        write_arrays(path, {name: getattr(self, name) for name in ARRAYS}, HEADER, json.dumps(header))
         return path
 
     @classmethod
@@ -64,10 +62,10 @@ class Episodes:
         """Read episodes that were written by :meth:`save`."""
         try:
             with safe_open(path, framework="np") as file:
-                header = json.loads((file.metadata() or {})["subspan-episodes"])
+                header = json.loads((file.metadata() or {})[HEADER])
                 if int(header["format"]) > FORMAT:
                     raise ProtocolError(f"'{path}' has format {header['format']}; this version reads up to {FORMAT}")
-                arrays = {name: file.get_tensor(name).astype(np.int64) for name in _ARRAYS}
+                arrays = {name: file.get_tensor(name).astype(np.int64) for name in ARRAYS}
             return cls(**arrays, protocol=str(header["protocol"]), items=str(header["items"]))
         except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise ProtocolError(f"'{path}' is no readable file of episodes: {error}") from error
@@ -81,7 +79,7 @@ class Episodes:
             )
 
 
-_ARRAYS = tuple(field.name for field in fields(Episodes) if field.name not in ("protocol", "items"))
+ARRAYS = tuple(field.name for field in fields(Episodes) if field.name not in ("protocol", "items"))
 
 
 def digest_of_items(features: FeatureSet) -> str:
@@ -94,51 +92,3 @@ def digest_of_items(features: FeatureSet) -> str:
     for labels in (features.novel_support_labels, features.base_test_labels, features.novel_test_labels):
         hashed.update(f"{len(labels)}".encode() + np.ascontiguousarray(labels, dtype="<i8").tobytes())
     return hashed.hexdigest()[:12]
-
-
-def draw_episodes(
-    features: FeatureSet,
-    count: int,
-    *,
-    ways: int,
-    shots: int,
-    base_queries: int,
-    queries_per_class: int,
-    seed: int,
-    protocol: str,
-) -> Episodes:
-    """Draw episodes by seed: each by a generator of its own, so that the first are the same however many there are.
-
-    Fewer shots are the first of more, and nothing else differs.
-    """
-    support_of = _by_class(features.novel_support_labels, features, shots, "support images", f"{shots} shots")
-    queries_of = _by_class(
-        features.novel_test_labels, features, queries_per_class, "test images", f"{queries_per_class} queries a class"
-    )
-    if ways > len(support_of):
-        raise ProtocolError(f"{ways} ways asked for, but there are only {len(support_of)} novel classes")
-    if base_queries > len(features.base_test):
-        raise ProtocolError(
-            f"{base_queries} base queries asked for, but there are only {len(features.base_test)} base test items"
-        )
-    drawn: dict[str, list] = {name: [] for name in _ARRAYS}
-    for episode in range(count):
-        rng = np.random.default_rng([seed, episode])
-        classes = rng.permutation(len(support_of))[:ways]
-        drawn["classes"].append(classes)
-        drawn["base_queries"].append(rng.choice(len(features.base_test), base_queries, replace=False))
-        drawn["novel_queries"].append([rng.permutation(queries_of[c])[:queries_per_class] for c in classes])
-        drawn["seeds"].append(rng.integers(2**32))
-        drawn["support"].append([rng.permutation(support_of[c])[:shots] for c in classes])
-    arrays = {name: np.array(values, dtype=np.int64) for name, values in drawn.items()}
-    return Episodes(**arrays, protocol=protocol, items=digest_of_items(features))
-
-
-def _by_class(labels: IntArray, features: FeatureSet, least: int, what: str, wanted: str) -> list[IntArray]:
-    """Positions of each novel class's items, at least so many."""
-    places = [np.flatnonzero(labels == c) for c in range(features.novel_count)]
-    for c, place in enumerate(places):
-        if len(place) < least:
-            name = features.class_names[features.base_count + c]
-            raise ProtocolError(f"{wanted} asked for, but class '{name}' has only {len(place)} {what}")
-    return places

@@ -5,6 +5,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -35,10 +36,9 @@ def missing_for(features: FeatureSet, method: Learner, memory: bool, embeddings:
     needs = method.needs
     if "embeddings" in needs and embeddings is None:
         return f"method '{method.name}' needs embeddings of the classes; name a set or a file with --embeddings"
-    if "means" in needs and features.base_mean is None:
-        return f"method '{spec_of(method)}' needs the array 'base_mean', which the feature file lacks"
-    if "covariance" in needs and features.base_covariance is None:
-        return f"method '{spec_of(method)}' needs the array 'base_covariance', which the feature file lacks"
+    for need, name in (("means", "base_mean"), ("covariance", "base_covariance")):
+        if need in needs and getattr(features, name) is None:
+            return f"method '{spec_of(method)}' needs the array '{name}', which the feature file lacks"
     if memory and features.base_memory is None:
         return "running with memory needs the array 'base_memory', which the feature file lacks"
     return None
@@ -52,6 +52,16 @@ def check_inputs(features: FeatureSet, method: Learner, memory: bool, embeddings
     classes = features.base_count + features.novel_count
     if embeddings is not None and len(embeddings) != classes:
         raise ProtocolError(f"there are {classes} classes but {len(embeddings)} embeddings")
+
+
+def items_by_class(features: FeatureSet, kind: str, least: int, wanted: str) -> list[NDArray[np.int64]]:
+    """Positions of each novel class's "support" or "test" images, at least so many."""
+    labels = getattr(features, f"novel_{kind}_labels")
+    places = [np.flatnonzero(labels == c) for c in range(features.novel_count)]
+    for name, place in zip(features.class_names[features.base_count :], places, strict=True):
+        if len(place) < least:
+            raise ProtocolError(f"{wanted} asked for, but class '{name}' has only {len(place)} {kind} images")
+    return places
 
 
 @dataclass(frozen=True)

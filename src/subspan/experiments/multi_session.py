@@ -13,7 +13,14 @@ from torch import Tensor
 
 from subspan.engine import sessions
 from subspan.engine.contract import Learner, Memory, Session, State
-from subspan.experiments.inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
+from subspan.experiments.inputs import (
+    FeatureTensors,
+    ProtocolError,
+    check_inputs,
+    digest_of,
+    items_by_class,
+    weight_space,
+)
 from subspan.experiments.metrics import confusion_counts, group_means
 from subspan.experiments.results import MethodResult, WeightSpace
 from subspan.features.feature_set import FeatureSet
@@ -63,15 +70,8 @@ class MultiSession:
         on_session : called with the number of each session that is done.
         keep_predictions : keep every predicted class.
         """
-        together = run_together(
-            [(self, features, embeddings)],
-            method,
-            memory=memory,
-            device=device,
-            on_session=on_session,
-            keep_predictions=keep_predictions,
-        )
-        return together[0]
+        options = {"memory": memory, "device": device, "on_session": on_session}
+        return run_together([(self, features, embeddings)], method, keep_predictions=keep_predictions, **options)[0]
 
 
 RANDOM = MultiSession(draws=1)  # the paper's on a random split: one support draw
@@ -164,7 +164,7 @@ class _Run:
             base_memory=base_memory,
             novel_memory=novel_memory,
             embeddings=None if self.embeddings is None else self.embeddings[list(classes)],
-            seeds=tuple(seed_of(self.protocol.seed, draw, session) for draw in range(draws)),
+            seeds=tuple(sessions.seed_of(self.protocol.seed, draw, session) for draw in range(draws)),
         )
         return self.state, prepared
 
@@ -238,12 +238,8 @@ class _Run:
 
     def _draw_images(self) -> NDArray[np.int64]:
         """Support images (E, C1, shots) of every draw: positions in ``novel_support``."""
-        shots, labels = self.protocol.shots, self.features.novel_support_labels
-        places = [np.flatnonzero(labels == c) for c in range(self.features.novel_count)]
-        fewest = min(places, key=len)
-        if len(fewest) < shots:
-            name = self.features.class_names[self.features.base_count + labels[fewest[0]]]
-            raise ProtocolError(f"{shots} shots asked for, but class '{name}' has only {len(fewest)} support images")
+        shots = self.protocol.shots
+        places = items_by_class(self.features, "support", shots, f"{shots} shots")
         if self.protocol.draws == 0:
             return np.stack([p[:shots] for p in places])[None]
         images = []
@@ -294,8 +290,3 @@ class _Run:
     def _seen(self, count: int) -> Tensor:
         """Which test items (queries,) are of the first classes."""
         return torch.as_tensor(self.query_labels < count, device=self.device)
-
-
-def seed_of(*numbers: int) -> int:
-    """One seed from several numbers."""
-    return int(np.random.SeedSequence(list(numbers)).generate_state(1)[0])

@@ -3,14 +3,14 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from subspan.experiments.config import Setting
 from subspan.experiments.inputs import ProtocolError
-from subspan.learners.registry import method_class
+from subspan.learners.registry import method_options
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,6 @@ class Range:
 
     low: float
     high: float
-
-    def draw(self, rng: np.random.Generator) -> float:
-        value = math.exp(rng.uniform(math.log(self.low), math.log(self.high)))
-        return float(f"{value:.3g}")  # as it can be typed again
 
 
 Values = tuple[str, ...] | Range
@@ -60,7 +56,7 @@ def trials_of(
     The whole grid, or with ``draws`` so many random combinations, none twice. A method without any such option is tried
     once as it is.
     """
-    has = {field.name for field in fields(method_class(setting.method))}  # type: ignore[arg-type]
+    has = method_options(setting.method)
     open_values = {name: wanted for name, wanted in values.items() if name in has and name not in setting.given}
     if draws is None:
         ranges = [name for name, wanted in open_values.items() if isinstance(wanted, Range)]
@@ -81,13 +77,16 @@ def trials_of(
 def check_names(settings: Sequence[Setting], values: Mapping[str, Values]) -> None:
     """Raise where an option is tried that none of the methods has open."""
     for name in values:
-        has = [s for s in settings if name in {f.name for f in fields(method_class(s.method))}]  # type: ignore[arg-type]
+        has = [setting for setting in settings if name in method_options(setting.method)]
         if not has:
             methods = ", ".join(dict.fromkeys(s.method for s in settings))
             raise ProtocolError(f"none of the methods {methods} has an option '{name}'; see `subspan methods NAME`")
-        if all(name in s.given for s in has):
+        if all(name in setting.given for setting in has):
             raise ProtocolError(f"option '{name}' is fixed in all settings; there is nothing to try")
 
 
 def _draw(values: Values, rng: np.random.Generator) -> Any:
-    return values.draw(rng) if isinstance(values, Range) else values[rng.integers(len(values))]
+    if not isinstance(values, Range):
+        return values[rng.integers(len(values))]
+    value = math.exp(rng.uniform(math.log(values.low), math.log(values.high)))
+    return float(f"{value:.3g}")  # as it can be typed again

@@ -6,7 +6,7 @@ about base and novel images alike. Episodes are solved many at once.
 
 import time
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,8 +15,15 @@ from torch import Tensor
 
 from subspan.engine import sessions
 from subspan.engine.contract import Learner, Session, State
-from subspan.experiments.episodes import Episodes, draw_episodes
-from subspan.experiments.inputs import FeatureTensors, ProtocolError, check_inputs, digest_of, weight_space
+from subspan.experiments.episodes import ARRAYS, Episodes, digest_of_items
+from subspan.experiments.inputs import (
+    FeatureTensors,
+    ProtocolError,
+    check_inputs,
+    digest_of,
+    items_by_class,
+    weight_space,
+)
 from subspan.experiments.results import EpisodeResult
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import spec_of
@@ -52,17 +59,32 @@ class SingleSession:
         return digest_of("single-session", self)
 
     def draw(self, features: FeatureSet) -> Episodes:
-        """The episodes of this protocol on these features."""
-        return draw_episodes(
-            features,
-            self.count,
-            ways=self.ways,
-            shots=self.shots,
-            base_queries=self.base_queries,
-            queries_per_class=self.novel_queries // self.ways,
-            seed=self.seed,
-            protocol=self.digest,
-        )
+        """The episodes of this protocol on these features.
+
+        Each is drawn by a generator of its own, so that the first are the same however many there are. Fewer shots are
+        the first of more, and nothing else differs.
+        """
+        each = self.novel_queries // self.ways
+        support_of = items_by_class(features, "support", self.shots, f"{self.shots} shots")
+        queries_of = items_by_class(features, "test", each, f"{each} queries a class")
+        base_items = len(features.base_test)
+        if self.ways > len(support_of):
+            raise ProtocolError(f"{self.ways} ways asked for, but there are only {len(support_of)} novel classes")
+        if self.base_queries > base_items:
+            raise ProtocolError(
+                f"{self.base_queries} base queries asked for, but there are only {base_items} base test items"
+            )
+        drawn: dict[str, list] = {name: [] for name in ARRAYS}
+        for episode in range(self.count):
+            rng = np.random.default_rng([self.seed, episode])
+            classes = rng.permutation(len(support_of))[: self.ways]
+            drawn["classes"].append(classes)
+            drawn["base_queries"].append(rng.choice(base_items, self.base_queries, replace=False))
+            drawn["novel_queries"].append([rng.permutation(queries_of[c])[:each] for c in classes])
+            drawn["seeds"].append(rng.integers(2**32))
+            drawn["support"].append([rng.permutation(support_of[c])[: self.shots] for c in classes])
+        arrays = {name: np.array(values, dtype=np.int64) for name, values in drawn.items()}
+        return Episodes(**arrays, protocol=self.digest, items=digest_of_items(features))
 
     def run(
         self,
@@ -135,10 +157,7 @@ class Stage:
         return EpisodeResult(
             method=spec_of(method),
             shots=episodes.support.shape[2],
-            base=accuracy["base"],
-            novel=accuracy["novel"],
-            base_alone=accuracy["base_alone"],
-            novel_alone=accuracy["novel_alone"],
+            **accuracy,
             steps=sessions.steps_of(state, len(episodes)).double().numpy(),
             seconds=time.perf_counter() - began,
             protocol=episodes.protocol,
@@ -156,7 +175,7 @@ class Stage:
         classes, seeds = range(first, first + ways), tuple(episodes.seeds.tolist())
         return sessions.session_of(support, labels, classes, embeddings=novel, seeds=seeds)
 
-    def _score(self, method: Learner, state: State, episodes: Episodes) -> dict[str, NDArray[np.float64]]:
+    def _score(self, method: Learner, state: State, episodes: Episodes) -> dict[str, Any]:
         """Accuracy (E,) in percent of each half's queries, among all classes and among the half's own."""
         base_items = self._positions(episodes.base_queries)
         novel_items = self._positions(episodes.novel_queries).flatten(1)

@@ -1,5 +1,6 @@
 """Many runs of the single-session protocol: methods and numbers of shots, their episodes fanned out batch by batch."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -57,34 +58,25 @@ def run_cells(
         made.check(features)
         drawn[shots] = made
     pieces = [
-        _Piece(number, start, stop)
+        (number, start, stop)
         for number, cell in enumerate(cells)
         for start, stop in batches(len(drawn[cell.shots]), batch or batch_size(cell.method, placement.device))
     ]
-    waiting = {number: sum(piece.cell == number for piece in pieces) for number in range(len(cells))}
-    found: dict[int, dict[int, EpisodeResult]] = {number: {} for number in range(len(cells))}
+    waiting = Counter(number for number, _, _ in pieces)
+    found: list[dict[int, EpisodeResult]] = [{} for _ in cells]  # parts of each cell by their start
     whole: dict[int, EpisodeResult] = {}
 
     def take(index: int, part: EpisodeResult) -> None:
-        piece = pieces[index]
-        found[piece.cell][piece.start] = part
-        on_episodes(piece.stop - piece.start)
-        if len(found[piece.cell]) == waiting[piece.cell]:
-            whole[piece.cell] = EpisodeResult.joined([part for _, part in sorted(found[piece.cell].items())])
-            on_cell(piece.cell, whole[piece.cell])
+        number, start, stop = pieces[index]
+        found[number][start] = part
+        on_episodes(stop - start)
+        if len(found[number]) == waiting[number]:
+            whole[number] = EpisodeResult.joined([part for _, part in sorted(found[number].items())])
+            on_cell(number, whole[number])
 
     shared = _Shared(features, dict(embeddings), drawn, tuple(cells), placement.device, protocol.dtype)
     fan_out(_run, shared, pieces, placement, on_result=take)
     return [whole[number] for number in range(len(cells))]
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A batch of the episodes of one cell."""
-
-    cell: int
-    start: int
-    stop: int
 
 
 @dataclass
@@ -107,9 +99,11 @@ class _Shared:
         return self.stages[key]
 
 
-def _run(shared: _Shared, piece: _Piece, tick: Tick) -> EpisodeResult:
-    cell = shared.cells[piece.cell]
-    episodes = shared.episodes[cell.shots].part(piece.start, piece.stop)
+def _run(shared: _Shared, piece: tuple[int, int, int], tick: Tick) -> EpisodeResult:
+    """The result of one cell's episodes from the first to before the last."""
+    number, start, stop = piece
+    cell = shared.cells[number]
+    episodes = shared.episodes[cell.shots].part(start, stop)
     result, notes = with_notes(lambda: shared.stage(cell).run(cell.method, episodes))
     tick()
     return replace(result, notes=notes)

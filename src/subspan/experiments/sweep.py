@@ -86,34 +86,32 @@ def run_sweep(
     """
     folder.mkdir(parents=True, exist_ok=True)
     log = TrialLog(folder / LOG)
-    keys = [_key(protocol, features, settings[trial.setting], trial.method, memory) for trial in trials]
+    of_trial = [settings[trial.setting] for trial in trials]
+    keys = [
+        _key(protocol, features, setting, trial.method, memory) for setting, trial in zip(of_trial, trials, strict=True)
+    ]
     waiting = [i for i, key in enumerate(keys) if key not in log.outcomes]
 
-    def record(number: int, outcome: Outcome) -> None:
-        i = waiting[number]
-        setting = settings[trials[i].setting]
+    def record(i: int, outcome: Outcome) -> None:
+        setting = of_trial[i]
         log.add(keys[i], outcome, setting=setting.name, shots=setting.shots, method=spec_of(trials[i].method))
 
     if isinstance(protocol, SingleSession):
-        cells = [
-            Cell(trials[i].method, _shots(settings[trials[i].setting]), settings[trials[i].setting].embeddings)
-            for i in waiting
-        ]
         run_cells(
             protocol,
             features,
-            cells,
+            [Cell(trials[i].method, _shots(of_trial[i]), of_trial[i].embeddings) for i in waiting],
             placement,
             embeddings=embeddings,
             on_episodes=on_part,
-            on_cell=lambda number, result: record(number, _of_episodes(result)),
+            on_cell=lambda number, result: record(waiting[number], _of_episodes(result)),
         )
     else:
-        for name in dict.fromkeys(settings[trials[i].setting].embeddings for i in waiting):
-            chosen = [n for n, i in enumerate(waiting) if settings[trials[i].setting].embeddings == name]
+        for name in dict.fromkeys(of_trial[i].embeddings for i in waiting):
+            chosen = [i for i in waiting if of_trial[i].embeddings == name]
             run_jobs(
                 [(features, None if name is None else embeddings[name])],
-                [Job(protocol, trials[waiting[n]].method, memory) for n in chosen],
+                [Job(protocol, trials[i].method, memory) for i in chosen],
                 placement,
                 on_session=lambda: on_part(1),
                 on_job=lambda number, result, chosen=chosen: record(chosen[number], _of_sessions(result)),

@@ -229,12 +229,9 @@ class FeatureSet:
         """The same features such that linear scores equal the trained head's: a cosine head becomes a linear one."""
         if self.head == "linear":
             return self
-        scaled = {
-            name: _unit(getattr(self, name)) * self.head_scale for name in ("base_test", "novel_test", "novel_support")
-        }
-        for name in ("base_mean", "base_memory"):
-            if getattr(self, name) is not None:
-                scaled[name] = _unit(getattr(self, name)) * self.head_scale
+        names = ("base_test", "novel_test", "novel_support", "base_mean", "base_memory")
+        given = {name: array for name in names if (array := getattr(self, name)) is not None}
+        scaled = {name: _unit(array) * self.head_scale for name, array in given.items()}
         if self.base_covariance is not None:
             scaled["base_covariance"] = self.base_covariance * self.head_scale**2
         return replace(self, base_weight=_unit(self.base_weight), head="linear", head_scale=1.0, **scaled)

@@ -27,7 +27,7 @@ def accuracy_curves(results: Sequence[MethodResult], styles: Mapping[str, LineSt
             mean, half_width = mean_and_half_width(result, values)
             sessions = np.arange(len(mean))
             look = styles[result.method]
-            axes.plot(sessions, mean, label=result.method, linewidth=1.8, markersize=5.5, **look.keywords())
+            axes.plot(sessions, mean, label=result.method, linewidth=1.8, markersize=5.5, **vars(look))
             axes.fill_between(sessions, mean - half_width, mean + half_width, color=look.color, alpha=0.16, linewidth=0)
     for axes, title in zip(panels, PANELS, strict=True):
         plain_axes(axes)

@@ -1,6 +1,6 @@
 """All figures of a report that its results allow, each with title, caption and a text for those who do not see it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from subspan.experiments.report.curves import accuracy_curves
@@ -77,10 +77,10 @@ def _heatmap_rows(results: Sequence[MethodResult]) -> list[MethodResult]:
 def weight_space_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
     """The first result with moving targets, and the first with fixed ones."""
     for moving in (True, False):
-        result = _first(r for r in _without_memory_first(results) if r.weight_space and r.weight_space.moving == moving)
-        if result is None or result.weight_space is None:
-            continue
-        yield weight_space_picture(f"{result.method}, {_memory(result.memory)}", result.weight_space)
+        for result in sorted(results, key=lambda result: result.memory):  # without memory first
+            if result.weight_space is not None and result.weight_space.moving == moving:
+                yield weight_space_picture(f"{result.method}, {_memory(result.memory)}", result.weight_space)
+                break
 
 
 def weight_space_picture(what: str, space: WeightSpace) -> ReportFigure:
@@ -100,14 +100,6 @@ def weight_space_picture(what: str, space: WeightSpace) -> ReportFigure:
         alt=f"Scatter plot of {len(space.base)} base rows and {len(space.novel)} novel rows with their targets.",
         png=to_png(weight_space_figure(space)),
     )
-
-
-def _without_memory_first(results: Sequence[MethodResult]) -> list[MethodResult]:
-    return sorted(results, key=lambda result: result.memory)
-
-
-def _first(results: Iterable[MethodResult]) -> MethodResult | None:
-    return next(iter(results), None)
 
 
 def _kind(result: MethodResult) -> str:

@@ -130,11 +130,8 @@ def _findings(results: Sequence[MethodResult]) -> list[str]:
         mean, half_width = last[best]
         interval = f" ± {half_width:.1f}" if np.isfinite(half_width) else ""
         setting = "With memory" if memory else "Without memory"
-        rank = (
-            f"the best of {len(chosen)} methods is {chosen[best].method}, with"
-            if len(chosen) > 1
-            else (f"{chosen[best].method} has")
-        )
+        alone, name = len(chosen) == 1, chosen[best].method
+        rank = f"{name} has" if alone else f"the best of {len(chosen)} methods is {name}, with"
         sentences.append(f"{setting}, {rank} {mean:.1f}{interval} % on all test images after the last session.")
     return sentences
 

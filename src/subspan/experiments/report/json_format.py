@@ -25,16 +25,9 @@ def to_json(results: Sequence[MethodResult]) -> list[dict[str, Any]]:
 
 def _to_object(result: MethodResult) -> dict[str, Any]:
     summary = summarize(result)
-    by_draw = {
-        "steps": result.steps,
-        "accuracy": result.accuracy,
-        "class_mean": result.class_mean,
-        "base": result.base,
-        "novel": result.novel,
-        "novel_session_mean": result.novel_session_mean,
-        "weighted": summary.weighted,
-        "harmonic": summary.harmonic,
-    }
+    names = ("steps", "accuracy", "class_mean", "base", "novel", "novel_session_mean")
+    by_draw = {name: getattr(result, name) for name in names}
+    by_draw |= {"weighted": summary.weighted, "harmonic": summary.harmonic}
     return {
         "method": result.method,
         "memory": bool(result.memory),

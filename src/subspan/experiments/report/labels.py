@@ -1,7 +1,6 @@
 """Labels of points in a figure: measured with the renderer, placed so that no two overlap, tied to far points."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -31,7 +30,11 @@ def draw_labels(figure: Figure, axes: Axes, labels: list[Label], points: FloatAr
     canvas.draw()
     figure.set_layout_engine("none")
     pixels = figure.dpi / 72
-    drawn = [axes.text(0, 0, label.text, **_font(label)) for label in labels]
+    common = {"ha": "left", "va": "bottom", "zorder": 7}
+    drawn = [
+        axes.text(0, 0, label.text, fontsize=label.size, color=label.color, style=label.style, **common)
+        for label in labels
+    ]
     extents = [text.get_window_extent(canvas.get_renderer()) for text in drawn]
     sizes = np.array([[extent.width, extent.height] for extent in extents]).reshape(-1, 2)
     anchors = axes.transData.transform(np.array([label.anchor for label in labels]).reshape(-1, 2))
@@ -56,14 +59,3 @@ def draw_labels(figure: Figure, axes: Axes, labels: list[Label], points: FloatAr
         if np.linalg.norm(end - anchor) > 8 * pixels:
             line = to_data.transform(np.stack([anchor, end]))
             axes.plot(*line.T, color=label.color, linewidth=0.5, alpha=0.7, zorder=2)
-
-
-def _font(label: Label) -> dict[str, Any]:
-    return {
-        "fontsize": label.size,
-        "color": label.color,
-        "style": label.style,
-        "ha": "left",
-        "va": "bottom",
-        "zorder": 7,
-    }

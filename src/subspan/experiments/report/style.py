@@ -29,9 +29,6 @@ class LineStyle:
     marker: str
     linestyle: Any
 
-    def keywords(self) -> dict[str, Any]:
-        return {"color": self.color, "marker": self.marker, "linestyle": self.linestyle}
-
 
 def method_styles(names: Sequence[str]) -> dict[str, LineStyle]:
     """One style per distinct name, in order of appearance: a method looks the same in all figures of a report."""

@@ -14,7 +14,7 @@ RED = "#C8102E"  # novel classes are red in the paper; they are triangles too, f
 BASE_NEIGHBOURS = 2  # base rows labelled for each novel row and each target
 
 
-def weight_space_figure(space: WeightSpace, title: str = "") -> Figure:
+def weight_space_figure(space: WeightSpace) -> Figure:
     """Base rows black, novel rows red, targets green crosses, a thin line from each novel row to its target.
 
     Labelled are the novel classes, their targets where they stand apart, and the base classes nearest to either, as far
@@ -33,7 +33,6 @@ def weight_space_figure(space: WeightSpace, title: str = "") -> Figure:
     axes.scatter(*novel.T, s=34, color=RED, marker="^", zorder=5)
     axes.set_xlabel(f"first principal component ({100 * share[0]:.0f} % of the variance)", fontsize=11)
     axes.set_ylabel(f"second ({100 * share[1]:.0f} %)", fontsize=11)
-    axes.set_title(title, fontsize=12)
     axes.margins(0.08)
     axes.legend(handles=_legend(space.moving), loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=4, frameon=False)
     ties = np.stack([novel, targets], axis=1)  # (C1, 2, 2)
