@@ -36,8 +36,8 @@ def make(path: Path) -> Path:
     return path
 
 
-# Adds to one class, "warm", and says how long more of it took and in how many file operations; then every line of input,
-# a name and a number, starts a teacher that prints its process number, then adds classes, and prints the name of each
+# Adds to one class, "warm", and says how long more of it took and in how many file operations. Then every line of
+# input, a name and a number, starts a teacher that prints its process number, adds classes, and prints the name of each
 # once `add_features` has returned. The number is the file operation before which it kills itself, 0 for never.
 TEACHERS = """
     import os, signal, sys, time
