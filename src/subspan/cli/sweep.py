@@ -122,11 +122,11 @@ def _settings(methods: Sequence[str], shots: Sequence[int | None], embeddings: s
     """One setting per method and number of shots; the options of the text are given."""
     found = []
     for spec in methods:
-        made = create_method(spec)
-        said = [item.partition("=")[0].strip() for item in split_spec(spec)[1].split(",") if item]
-        given = {name: getattr(made, name) for name in said}
+        made, (method, text) = create_method(spec), split_spec(spec)
+        said = [item.partition("=")[0].strip() for item in text.split(",") if item]
+        given = {(now := made.renamed_options.get(name, name)): getattr(made, now) for name in said}
         wanted = embeddings if "embeddings" in made.needs else None
-        found += [Setting(made.name, shots=number, embeddings=wanted, given=given) for number in shots]
+        found += [Setting(method, shots=number, embeddings=wanted, given=given) for number in shots]
     return found
 
 
