@@ -15,7 +15,6 @@ from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.cli import PHOTOGRAPHS, app
 from subspan.cli import catalogue_tables as tables
 from subspan.cli.flags import Values, with_flags
-from subspan.files.arrays import read_arrays
 from subspan.files.atomic import replacing
 from subspan.images.classfiles import ImageFile, is_image, warn_of_unread
 from subspan.images.errors import DataError
@@ -364,6 +363,8 @@ def _image_files(paths: Sequence[Path]) -> list[Path]:
 
 def _read_head(path: Path) -> dict[str, Any]:
     """``weight`` (C, d) and perhaps ``bias`` (C,) and ``means`` (C, d) of a file."""
+    from subspan.files.arrays import read_arrays  # for this alone
+
     arrays, _ = read_arrays(path, "", CatalogueError)
     plain = {name.rpartition(".")[2].removesuffix("s") + "s" * name.endswith("means"): a for name, a in arrays.items()}
     if "weight" not in plain:
