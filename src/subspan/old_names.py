@@ -8,8 +8,13 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+_TOP = {  # names of the package itself
+    "FeatureSet": "features.feature_set",
+    "SessionRecord": "state",
+    "create_method": "learners.registry",
+    "list_systems": "learners.registry",
+}
 _HOMES = {  # an old module, and the modules in which its names are found
-    "subspan": ("learners.registry", "features.feature_set", "state"),
     "subspan.backbones": ("backbones.registry", "backbones.network", "backbones.modules", "backbones.heads"),
     "subspan.catalogue": ("catalogue.catalogue", "catalogue.errors", "catalogue.options", "catalogue.records"),
     "subspan.data": ("images.read", "images.errors", "images.imageset", "images.splits.parse", "images.splits.split"),
@@ -29,7 +34,10 @@ _GONE = {*_HOMES, "subspan.protocols"} - {
 
 def find(module: str, name: str) -> Any:
     """What ``module.name`` was in version 0.1."""
-    for home in _HOMES.get(module, ()):
+    homes = _HOMES.get(module, ())
+    if module == "subspan":
+        homes = (_TOP[name],) if name in _TOP else ()
+    for home in homes:
         found = getattr(import_module(f"subspan.{home}"), name, None)
         if found is not None:
             text = f"{module}.{name} is subspan.{home}.{name} now; the old name goes in version 0.4"
