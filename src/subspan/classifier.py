@@ -585,7 +585,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         if not type(method).__module__.startswith("subspan."):  # what writes into its input hurts no state but its own
             own = own.mapped(torch.clone)
         learned = sessions.learn(method, own, session)
-        if not all(bool(torch.isfinite(array).all()) for array in learned.arrays.values()):
+        places, per_class = list(session.classes), getattr(method, "per_class", ())
+        new = (array[places] if name in per_class else array for name, array in learned.arrays.items())
+        if not all(bool(torch.isfinite(array).all()) for array in new):  # what diverges takes these with it
             raise ValueError(
                 f"method '{spec_of(method)}' diverged on this session; lower its learning_rate or use solver=optimum; "
                 "the model is unchanged"
