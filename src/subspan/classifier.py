@@ -83,7 +83,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : labels in the order of their rows. A class keeps its place; sessions append theirs in sorted order.
-    coef_ : rows (C, d), as the method has them. intercept_ : biases (C,), zeros where there are none.
+    coef_ : rows (C, d), as the method has them; ``rows_`` where it keeps more or less of a class.
+    intercept_ : biases (C,), zeros where there are none.
     method_ : the method in use, with its options: what ``"auto"`` stands for.
     sessions_ : one record per session: kind, classes, examples, steps, seconds, date, method.
     n_features_in_ : width of the features.
@@ -528,14 +529,19 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         vars(self).update(_history=[*history[:-1], state], classes_=np.array(state.classes))
 
     @property
+    def rows_(self) -> NDArray[Any]:
+        """What the method keeps of every class, biases not counted: weights (C, d), or as many numbers as it likes."""
+        state = self._last()
+        rows = state.learned.rows[:, :-1] if state.with_bias else state.learned.rows
+        return (rows if state.scale is None else rows / state.scale).numpy()
+
+    @property
     def coef_(self) -> NDArray[Any]:
         """Rows (C, d), as the method has them."""
-        state = self._last()
-        rows = state.learned.get("rows")
-        if rows is None or rows.shape[1] != state.width + state.with_bias:
+        rows = self.rows_
+        if rows.shape[1] != self.n_features_in_:
             raise AttributeError(f"method '{self.method_}' has no row of one weight for each feature")
-        rows = rows[:, : state.width]
-        return (rows if state.scale is None else rows / state.scale).numpy()
+        return rows
 
     @property
     def intercept_(self) -> NDArray[Any]:

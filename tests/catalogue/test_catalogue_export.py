@@ -77,3 +77,16 @@ def test_what_cannot_be_joined_is_one_sentence(tmp_path: Path, monkeypatch):
         catalogue.export(tmp_path / "c.onnx", photographs["red"])
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "c.onnx").exists()
+
+
+@pytest.mark.parametrize("method", ["fecam", "ranpac:samples=10,width=50"])
+def test_a_method_that_is_no_graph_of_its_own_is_named_and_has_a_map(tmp_path: Path, backbone, method: str):
+    photographs = {name: made.photographs(name, 20) for name in ("red", "green", "blue")}
+    catalogue, _ = Catalogue.create(
+        tmp_path / "c.subspan", photographs, CatalogueOptions(method=method), backbone=backbone
+    )
+    catalogue.add("pink", made.photographs("pink", 5))
+    assert [point.name for point in catalogue.weight_map().points] == ["blue", "green", "red", "pink"]
+    with pytest.raises(CatalogueError, match=f"torch cannot write .*method '{method}.* as ONNX"):
+        catalogue.export(tmp_path / "c.onnx", made.photographs("green", 3, seed=4))
+    assert not (tmp_path / "c.onnx").exists()

@@ -50,29 +50,33 @@ def make_graph(snapshot: Snapshot, backbone: Backbone) -> Any:
     """The whole catalogue as an ``onnx.ModelProto``."""
     normalise, score, size = Normalise(backbone.preprocessing), Score(snapshot), backbone.preprocessing.size
     pixels = torch.zeros(2, size, size, 3, dtype=torch.uint8)
+    name = f"backbone '{backbone.name}' with method '{snapshot.classifier.method_}'"
     if isinstance(backbone, TorchBackbone):
         whole = nn.Sequential(normalise, backbone.module, score)
-        return _export(whole, pixels, PIXELS, [PROBABILITIES, FAMILIARITY], backbone.name)
+        return _export(whole, pixels, PIXELS, [PROBABILITIES, FAMILIARITY], name)
     if isinstance(backbone, OnnxBackbone):
-        before = _export(normalise, pixels, PIXELS, [INPUTS], backbone.name)
-        after = _export(score, torch.zeros(2, backbone.dim), FEATURES, [PROBABILITIES, FAMILIARITY], backbone.name)
+        before = _export(normalise, pixels, PIXELS, [INPUTS], name)
+        after = _export(score, torch.zeros(2, backbone.dim), FEATURES, [PROBABILITIES, FAMILIARITY], name)
         return _join(before, backbone, after)
     raise CatalogueError(f"backbone '{backbone.name}' is neither torch nor an ONNX file, and cannot be exported")
 
 
 def _export(module: nn.Module, example: Tensor, taken: str, given: list[str], name: str) -> Any:
     with _quiet():
-        program = torch.onnx.export(
-            module.eval(),
-            (example,),
-            dynamo=True,
-            dynamic_shapes=({0: torch.export.Dim("n", min=1, max=4096)},),
-            input_names=[taken],
-            output_names=given,
-            verbose=False,
-        )
+        try:
+            program = torch.onnx.export(
+                module.eval(),
+                (example,),
+                dynamo=True,
+                dynamic_shapes=({0: torch.export.Dim("n", min=1, max=4096)},),
+                input_names=[taken],
+                output_names=given,
+                verbose=False,
+            )
+        except Exception as error:  # of a network or a method that is no graph, torch says so in many ways and pages
+            raise CatalogueError(f"torch cannot write {name} as ONNX: {type(error).__name__}") from error
     if program is None:
-        raise CatalogueError(f"torch cannot export backbone '{name}'")
+        raise CatalogueError(f"torch cannot write {name} as ONNX")
     return program.model_proto
 
 

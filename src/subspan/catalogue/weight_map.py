@@ -11,7 +11,7 @@ NEAREST = 3  # base classes marked for each newest class
 
 def map_of(snapshot: Snapshot) -> WeightMap:
     """The rows on their two principal components; the newest classes and the base rows nearest to them marked."""
-    rows = np.asarray(snapshot.classifier.coef_, np.float64)
+    rows = np.asarray(snapshot.classifier.rows_, np.float64)
     is_base = snapshot.classifier.is_base_
     kept, points, shares = min(2, *rows.shape), np.zeros((len(rows), 2)), np.zeros(2)
     with np.errstate(invalid="ignore", divide="ignore"):  # one class has no variance
