@@ -180,15 +180,17 @@ _OWN = ("novel_means", "counts", "memory_features", "memory_labels", "embeddings
 def _of_version_0_1(found: dict[str, Any], with_bias: bool, method: str | None) -> tuple[dict[str, Any], bool]:
     """Arrays of a state as version 0.1 named them, under their names of today; and whether features get a 1 appended.
 
-    It kept the bias of all rows for methods that take none, too.
+    It kept the bias of all rows, and references of old ones, for methods that need neither, too.
     """
-    cut = with_bias and method is not None and not create_method(method).uses_bias
+    made = None if method is None else create_method(method)
+    cut = with_bias and made is not None and not made.uses_bias
     of_width = ("rows", "base_rows", "novel_references", "base_means", "novel_means", "center", "memory_features")
     found = {name: array[..., :-1] if cut and name in of_width else array for name, array in found.items()}
     rows, references = found.pop("rows"), found.pop("novel_references")
     base_rows = found.pop("base_rows", rows)
     found |= {f"{BASE}rows": base_rows, f"{LEARNED}rows": rows}
-    found[f"{LEARNED}references"] = torch.cat([base_rows, references])
+    if made is None or made.moves_old_rows:
+        found[f"{LEARNED}references"] = torch.cat([base_rows, references])
     for old, new in (("base_means", "means"), ("center", "origin"), ("covariance", "covariance")):
         if old in found:
             found[f"{BASE}{new}"] = found.pop(old)
