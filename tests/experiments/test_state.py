@@ -19,7 +19,6 @@ class Turning(RowLearner):
 
     name = "turning"
     summary = "answers with what its state names"
-    moves_old_rows = False
     only_batches = True
 
     def start(self, base):

@@ -101,7 +101,6 @@ from subspan.values import option
 class Halves(RowLearner):
     name = "halves"
     summary = "half the mean of the support"
-    moves_old_rows = False
     share: float = option(0.5, "how much of the mean a row is")
 
     def learn(self, state, session):

@@ -22,7 +22,6 @@ print("imported mine.half")
 class Half(RowLearner):
     name = "half"
     summary = "a share of the mean"
-    moves_old_rows = False
     share: float = option(0.5, "how much of the mean a row is")
 
     def learn(self, state, session):

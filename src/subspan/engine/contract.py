@@ -124,7 +124,7 @@ class Learner(ABC):
     moving_targets: ClassVar[bool] = False  # targets follow their rows
     uses_memory: ClassVar[bool] = True  # stored examples change what it learns
     uses_bias: ClassVar[bool] = True  # a bias, where the head has one, is the last weight of each row
-    moves_old_rows: ClassVar[bool] = True  # and so needs their references
+    moves_old_rows: ClassVar[bool] = False  # and so needs their references
     depends_on_scale: ClassVar[bool] = False  # on the features' length: the estimator gives it the paper's
     learns_more: ClassVar[bool] = True  # of known classes, from more examples
     scores_apart: ClassVar[bool] = False  # a class's scores come from its own row, which later sessions leave alone

@@ -18,7 +18,6 @@ class CosineLearner(RowLearner):
 
     uses_memory = False
     uses_bias = False
-    moves_old_rows = False
     scores_apart = True
     scale: float = option(16.0, "factor on the cosines before the softmax of predict_proba")
 

@@ -29,6 +29,7 @@ class Regularizer(RowLearner):
     the 1 that stands for a bias included. Rows score as ever.
     """
 
+    moves_old_rows = True
     depends_on_scale = True
     renamed_options = {"start": "new_rows"}  # noqa: RUF012 (a class attribute)
     gamma: float = option(0.0, "strength of the pull on new rows (R_new)")

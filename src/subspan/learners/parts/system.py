@@ -28,7 +28,6 @@ class System(RowLearner):
     marks: ClassVar[str]  # which of `subspan.learners.published.MARKS` hold, and for what
     uses_memory = False
     uses_bias = False
-    moves_old_rows = False
 
 
 @dataclass(frozen=True)
