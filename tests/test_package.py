@@ -47,6 +47,7 @@ assert loaded <= {"subspan.learners.registry", "subspan.learners.published"}, lo
         ("subspan.metrics", "average_accuracy"),
         ("subspan.protocols.multi_session", "MultiSession"),
         ("subspan.catalogue", "Catalogue"),
+        ("subspan.catalogue", "TeachReport"),
         ("subspan.backbones", "create_backbone"),
     ],
 )

@@ -40,7 +40,8 @@ def find(module: str, name: str) -> Any:
     for home in homes:
         found = getattr(import_module(f"subspan.{home}"), name, None)
         if found is not None:
-            text = f"{module}.{name} is subspan.{home}.{name} now; the old name goes in version 0.4"
+            now = getattr(found, "__name__", name)  # some have another name in their new home
+            text = f"{module}.{name} is subspan.{home}.{now} now; the old name goes in version 0.4"
             warnings.warn(text, DeprecationWarning, stacklevel=3)
             return found
     raise AttributeError(f"module '{module}' has no attribute '{name}'")

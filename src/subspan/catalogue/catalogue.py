@@ -21,6 +21,7 @@ from subspan.catalogue.looking import Batch, Progress, features_of, look
 from subspan.catalogue.names import check_name, clean_descriptions
 from subspan.catalogue.options import CatalogueOptions
 from subspan.catalogue.records import (
+    AddReport,
     Candidate,
     CheckChange,
     ClassEntry,
@@ -28,7 +29,6 @@ from subspan.catalogue.records import (
     InitReport,
     Prediction,
     SessionEntry,
-    TeachReport,
     WeightMap,
 )
 from subspan.catalogue.rejection import familiarity
@@ -321,7 +321,7 @@ class Catalogue:
         *,
         warn_drop: float | None = None,
         progress: Progress | None = None,
-    ) -> TeachReport:
+    ) -> AddReport:
         """Learn a new class from a few photographs, or more about a class that is known."""
         descriptions = {} if description is None else {name: description}
         return self.add_all({name: images}, descriptions, warn_drop=warn_drop, progress=progress)[0]
@@ -334,7 +334,7 @@ class Catalogue:
         warn_drop: float | None = None,
         skip_bad: bool = False,
         progress: Progress | None = None,
-    ) -> list[TeachReport]:
+    ) -> list[AddReport]:
         """Learn several classes: the new ones in one session, more about known ones in another; all or nothing.
 
         Parameters
@@ -354,7 +354,7 @@ class Catalogue:
         tell("learning", 1, 1)
         return reports
 
-    def add_features(self, name: str, features: FloatArray) -> TeachReport:
+    def add_features(self, name: str, features: FloatArray) -> AddReport:
         """`add` with features (n, d) that the backbone has computed already."""
         check_name(name)
         batch = Batch(np.asarray(features, np.float32), (name,) * len(features), ())
@@ -362,7 +362,7 @@ class Catalogue:
 
     def _add(
         self, batch: Batch, names: Sequence[str], descriptions: Mapping[str, str], warn_drop: float | None
-    ) -> list[TeachReport]:
+    ) -> list[AddReport]:
         from subspan.catalogue.teaching import report_of, taught
 
         began = time.perf_counter()

@@ -49,7 +49,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class TeachReport:
+class AddReport:
     """One session: what was learned, and what it did to the classes that were known before."""
 
     kind: str  # "add_classes" or "add_examples"
@@ -63,6 +63,9 @@ class TeachReport:
     takes_from: tuple[Taken, ...]
     warning: str | None = None
     skipped: tuple[str, ...] = ()  # photographs that could not be read, with the reason
+
+
+TeachReport = AddReport  # its name in version 0.1, understood until 0.4
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from subspan.catalogue.language import class_vectors
 from subspan.catalogue.looking import Batch
-from subspan.catalogue.records import TeachReport
+from subspan.catalogue.records import AddReport
 from subspan.catalogue.snapshot import Snapshot, judge
 
 
@@ -41,13 +41,13 @@ def taught(
     return made
 
 
-def report_of(snapshot: Snapshot, batch: Batch, began: float) -> TeachReport:
+def report_of(snapshot: Snapshot, batch: Batch, began: float) -> AddReport:
     """What the last session of a written snapshot did, and how it now answers to the photographs it learned from."""
     entry, labels = snapshot.entries()[-1], np.asarray(batch.names)
     mine = np.isin(labels, entry.classes)
     answers = snapshot.scores(batch.features[mine]).argmax(axis=1)
     right = [snapshot.classes[a] == name for a, name in zip(answers, labels[mine], strict=True)]
-    return TeachReport(
+    return AddReport(
         kind=entry.kind,
         classes=entry.classes,
         examples=entry.examples,

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.datasets import load_sample_images
 
-from subspan.catalogue.records import ClassEntry, Evaluation, InitReport, Prediction, SessionEntry, TeachReport
+from subspan.catalogue.records import AddReport, ClassEntry, Evaluation, InitReport, Prediction, SessionEntry
 
 if TYPE_CHECKING:
     from subspan.catalogue.export import ExportReport
@@ -34,7 +34,7 @@ def init_text(path: Path, report: InitReport) -> str:
     return "\n".join(lines + _skipped(report.skipped))
 
 
-def add_text(reports: Sequence[TeachReport]) -> str:
+def add_text(reports: Sequence[AddReport]) -> str:
     lines: list[str] = []
     for report in reports:
         verb = "Learned" if report.kind == "add_classes" else "Learned more of"

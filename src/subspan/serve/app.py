@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from subspan import __version__
 from subspan.catalogue.catalogue import REJECT_SHARE, Catalogue
-from subspan.catalogue.records import SessionEntry, TeachReport, WeightMap
+from subspan.catalogue.records import AddReport, SessionEntry, WeightMap
 from subspan.serve.access import PAGE, Access, find_token
 from subspan.serve.answers import (
     AboutAnswer,
@@ -126,7 +126,7 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
         return PredictAnswer(version, tuple(ImageAnswer(answer.name, answer.candidates) for answer in answers))
 
     @app.post("/classes", status_code=201, **to_write)
-    async def teach(form: Annotated[TeachBody, Form(media_type="multipart/form-data")]) -> TeachReport:
+    async def teach(form: Annotated[TeachBody, Form(media_type="multipart/form-data")]) -> AddReport:
         """Teach a new class, or show more of one that is known. Answers when it is learned and on the disk."""
         return await service.teach(form.name, counted(form.images), form.description)
 

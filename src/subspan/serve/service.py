@@ -15,7 +15,7 @@ from typing import BinaryIO, TypeVar
 
 from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.names import check_name
-from subspan.catalogue.records import Prediction, SessionEntry, TeachReport
+from subspan.catalogue.records import AddReport, Prediction, SessionEntry
 from subspan.files.store import StoreBusyError, StoreChangedError, StoreError
 from subspan.images.decode import usable_cores
 from subspan.serve.errors import RefusedError
@@ -76,7 +76,7 @@ class Service:
         self.metrics.images.inc(len(files))
         return answered
 
-    async def teach(self, name: str, files: Sequence[BinaryIO], description: str | None) -> TeachReport:
+    async def teach(self, name: str, files: Sequence[BinaryIO], description: str | None) -> AddReport:
         """Learn a class; the name is given back as it was understood."""
         name = clean_name(name)
 
@@ -84,7 +84,7 @@ class Service:
             # A count that is full says nothing: what follows it is the learning itself.
             self.stage = Stage(name, stage, done, total) if done < total else Stage(name, "learning", 0, 1)
 
-        def work() -> TeachReport:
+        def work() -> AddReport:
             check_name(name)  # before the photographs cost anything
             try:
                 tell("opening photographs", 0, len(files))
