@@ -87,7 +87,7 @@ def main() -> None:
                 print(f"{part} is there", flush=True)
                 continue
             began = time.perf_counter()
-            command = [sys.executable, "-m", "subspan.cli", "train", "--system", name, str(file)]
+            command = [sys.executable, "-m", "subspan", "train", "--system", name, str(file)]
             command += [*options_of(file, system), "--out", str(part)]
             status = subprocess.run(command, env=environment).returncode
             if status != 0:  # the command has said why

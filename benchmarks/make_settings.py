@@ -119,7 +119,7 @@ def taken_over(setting: Setting, mini: Setting) -> Setting:
 
 def sweep(features: Path, folder: Path, options: Sequence[str]) -> Config:
     """What `subspan sweep` chooses on a file of development classes; its trials are in ``folder``."""
-    command = [sys.executable, "-m", "subspan.cli", "sweep", str(features), "--out", str(folder), *options]
+    command = [sys.executable, "-m", "subspan", "sweep", str(features), "--out", str(folder), *options]
     status = subprocess.run(command, env={"OMP_NUM_THREADS": "1", **os.environ}).returncode
     if status != 0:  # the command has said why
         sys.exit(status)

@@ -191,7 +191,7 @@ def service(path: Path) -> Iterator[tuple[int, int]]:
     command = [
         sys.executable,
         "-m",
-        "subspan.cli",
+        "subspan",
         "serve",
         str(path),
         "--port",

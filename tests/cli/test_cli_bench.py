@@ -288,7 +288,7 @@ def test_report_is_one_page_that_needs_nothing_else(subspan, split, tmp_path):
 
 def test_the_command_as_a_process_of_its_own(split, tmp_path):
     """From the shell; nothing but the table on standard output."""
-    command = [sys.executable, "-m", "subspan.cli", "bench", str(split), "--method", "imprint", "--workers", "1"]
+    command = [sys.executable, "-m", "subspan", "bench", str(split), "--method", "imprint", "--workers", "1"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"COLUMNS": "200"})
     assert done.returncode == 0, done.stderr
     assert "imprint" in done.stdout

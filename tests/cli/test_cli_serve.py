@@ -29,7 +29,7 @@ def catalogue(tmp_path_factory) -> Path:
 
 def test_it_starts_says_where_answers_and_ends(catalogue: Path):
     process = subprocess.Popen(
-        [sys.executable, "-m", "subspan.cli", "serve", str(catalogue), "--trust", "--port", "0"],
+        [sys.executable, "-m", "subspan", "serve", str(catalogue), "--trust", "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -64,7 +64,7 @@ def test_a_killed_sweep_goes_on_where_it_was(subspan, development, tmp_path):
         1,
         "--out",
     ]
-    command = [sys.executable, "-m", "subspan.cli", *map(str, arguments), str(out)]
+    command = [sys.executable, "-m", "subspan", *map(str, arguments), str(out)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     log = out / "trials.jsonl"
     wait_until(lambda: (log.is_file() and log.read_text().count("\n") >= 2) or process.poll() is not None)

@@ -70,7 +70,7 @@ def start(tmp_path_factory):
         log = folder / f"{len(processes)}.log"
         with log.open("wb") as stderr:
             process = subprocess.Popen(
-                [sys.executable, "-m", "subspan.cli", "serve", str(folder / "c.subspan"), *OPTIONS, *options],
+                [sys.executable, "-m", "subspan", "serve", str(folder / "c.subspan"), *OPTIONS, *options],
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 text=True,

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from subspan import __version__
 from subspan.cli import app
-from subspan.cli.flags import Values, with_flags
+from subspan.cli.parts.flags import Values, with_flags
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts.trained_part import TrainedPart
 

@@ -1,26 +1,89 @@
-"""The command line: one file per command. A function below ``@app.command()`` is one, its docstring the help.
+"""The command line: each command is a function of its name, with its help as docstring, in the file named here.
 
-``subspan --help`` lists it from there on; its file is imported when it runs.
+Lists are made of what the source of these files says; a file is imported when a command in it runs. PyTorch and its
+like take seconds to import: nobody who asks for help, or for another command, should wait for them.
 """
 
+import ast
 import os
+import pkgutil
 import sys
 import warnings
-from typing import Annotated
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from subspan import __version__
-from subspan.cli.lazy import lazy_group
 
-PHOTOGRAPHS, RESEARCH, TRAINING = PARTS = ("Photographs", "Research", "Training")  # of the list of commands
+COMMANDS = {  # the titles of the list of commands, the files below each, and the commands in each file
+    "Photographs": {
+        "catalogue": "init add predict evaluate classes sessions undo rename remove prune export backbones",
+        "serve": "serve",
+    },
+    "Research": {"bench": "bench", "sweep": "sweep", "methods": "methods", "features": "convert"},
+    "Training": {"train": "train", "features": "extract pack", "recipes": "recipes"},
+}
+EXPERIMENTS = {"Commands": {"reproduce": "multi-session single-session"}}
 OTHER_NAMES = {"log": "sessions", "systems": "methods"}  # what commands answer to, too
-MARKUP = "markdown"  # of help texts
 INTERRUPTED = 130  # the status with which typer ends a command at Ctrl-C, without a word
+MARKUP = "markdown"  # of help texts
+
+
+def lazy_group(titles: dict[str, dict[str, str]]) -> type[TyperGroup]:
+    """The class of a group of commands that are listed from their source and imported when they run."""
+
+    class LazyGroup(TyperGroup):
+        def __init__(self, *, commands: dict[str, Any], **settings: Any) -> None:
+            listed = {
+                name: TyperCommand(name, help=_docstrings(file)[name], rich_help_panel=title)
+                for name, (title, file) in places(titles).items()
+            }
+            super().__init__(commands={**listed, **commands}, **settings)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            """The command of this name, or of one that it had, as it is listed."""
+            return super().get_command(ctx, OTHER_NAMES.get(cmd_name, cmd_name))
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            """The command itself, which is to run."""
+            given, command, rest = super().resolve_command(ctx, args)
+            name, files = getattr(command, "name", None), places(titles)
+            return given, load(files[name][1], name) if name in files else command, rest
+
+    return LazyGroup
+
+
+def places(titles: dict[str, dict[str, str]]) -> dict[str, tuple[str, str]]:
+    """Title and file of each command."""
+    return {
+        name: (title, file)
+        for title, files in titles.items()
+        for file, names in files.items()
+        for name in names.split()
+    }
+
+
+def load(file: str, name: str) -> Any:
+    """A command, with all that its file imports."""
+    one = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
+    one.command(name)(getattr(import_module(f"{__name__}.{file}"), name.replace("-", "_")))
+    return get_command(one)
+
+
+@cache
+def _docstrings(file: str) -> dict[str, str | None]:
+    source = ast.parse(pkgutil.get_data(__name__, f"{file}.py") or b"").body
+    functions = [node for node in source if isinstance(node, ast.FunctionDef)]
+    return {node.name.replace("_", "-"): ast.get_docstring(node) for node in functions}
+
 
 app = typer.Typer(
     name="subspan",
-    cls=lazy_group("app"),
+    cls=lazy_group(COMMANDS),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -31,13 +94,13 @@ app = typer.Typer(
 )
 experiments = typer.Typer(
     name="reproduce",
-    cls=lazy_group("experiments"),
+    cls=lazy_group(EXPERIMENTS),
     no_args_is_help=True,
     rich_markup_mode=MARKUP,
     help="Rebuild the tables and pictures of the paper from feature files.",
     epilog="Example: `subspan reproduce multi-session --help` says what its tables are made from.",
 )
-app.add_typer(experiments, rich_help_panel=RESEARCH)
+app.add_typer(experiments, rich_help_panel="Research")
 
 
 def _show_version(wanted: bool) -> None:

@@ -10,9 +10,8 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from subspan.cli import RESEARCH, app
-from subspan.cli.facts import run_facts
-from subspan.cli.flags import Values, with_flags
+from subspan.cli.parts.facts import run_facts
+from subspan.cli.parts.flags import Values, with_flags
 from subspan.engine.contract import Learner
 from subspan.experiments.config import Config
 from subspan.experiments.fan_out import Placement
@@ -30,7 +29,6 @@ from subspan.learners.parts.regularizer import Regularizer
 from subspan.learners.registry import create_method, list_methods, spec_of, split_spec
 
 
-@app.command(rich_help_panel=RESEARCH)
 @with_flags(protocol=MultiSession, placement=Placement)
 def bench(
     files: Annotated[

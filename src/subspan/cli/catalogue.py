@@ -12,9 +12,8 @@ import typer
 from subspan.catalogue.catalogue import Catalogue, undo_last
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
-from subspan.cli import PHOTOGRAPHS, app
-from subspan.cli import catalogue_tables as tables
-from subspan.cli.flags import Values, with_flags
+from subspan.cli.parts import tables
+from subspan.cli.parts.flags import Values, with_flags
 from subspan.files.atomic import replacing
 from subspan.images.classfiles import ImageFile, is_image, warn_of_unread
 from subspan.images.errors import DataError
@@ -38,7 +37,6 @@ Trust = Annotated[
 ]
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 @with_flags(options=CatalogueOptions)
 def init(
     catalogue: CataloguePath,
@@ -101,7 +99,6 @@ def init(
     _show(report, as_json, tables.init_text(catalogue, report))
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 def add(
     catalogue: CataloguePath,
     images: Annotated[
@@ -154,7 +151,6 @@ def add(
     _show(reports, as_json, tables.add_text(reports))
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 def predict(
     catalogue: CataloguePath,
     images: Annotated[list[Path], typer.Argument(metavar="IMAGES...", help="Images, or folders of them.")],
@@ -194,7 +190,6 @@ def predict(
         raise typer.Exit(2)
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 def evaluate(
     catalogue: CataloguePath,
     photographs: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of class folders, or a zip of them.")],
@@ -222,7 +217,6 @@ def evaluate(
     _show(result, as_json, *tables.evaluation_tables(result))
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 def classes(catalogue: CataloguePath, as_json: Json = False) -> None:
     """List the classes of a catalogue.
 
@@ -232,7 +226,6 @@ def classes(catalogue: CataloguePath, as_json: Json = False) -> None:
     _show(entries, as_json, tables.classes_table(entries))
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 def sessions(catalogue: CataloguePath, as_json: Json = False) -> None:
     """List the sessions: when, which classes, how many examples, old classes before and after.
 
@@ -244,7 +237,6 @@ def sessions(catalogue: CataloguePath, as_json: Json = False) -> None:
     _show(entries, as_json, tables.sessions_table(entries))
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 def undo(catalogue: CataloguePath, as_json: Json = False) -> None:
     """Take the last session back; works also where its version is damaged.
 
@@ -254,7 +246,6 @@ def undo(catalogue: CataloguePath, as_json: Json = False) -> None:
     _show(entry, as_json, f"Undone: session {entry.session}, {tables.what(entry)}.")
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 def rename(
     catalogue: CataloguePath,
     old: Annotated[str, typer.Argument(help="Class as it is called now.")],
@@ -269,7 +260,6 @@ def rename(
     _show(entry, as_json, f"Session {entry.session}: {tables.what(entry)}.")
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 def remove(
     catalogue: CataloguePath, name: Annotated[str, typer.Argument(help="Class to forget.")], as_json: Json = False
 ) -> None:
@@ -281,7 +271,6 @@ def remove(
     _show(entry, as_json, f"Session {entry.session}: {tables.what(entry)}.")
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 def prune(
     catalogue: CataloguePath,
     keep: Annotated[
@@ -298,7 +287,6 @@ def prune(
     _show(removed, as_json, f"Removed {count}.")
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 def export(
     catalogue: CataloguePath,
     onnx: Annotated[Path, typer.Option(help="File to write.")],
@@ -322,7 +310,6 @@ def export(
     _show(report, as_json, tables.export_text(report))
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 def backbones() -> None:
     """List the forms that names of backbones take, as in `subspan init --backbone timm:resnet50.a1_in1k`.
 

@@ -8,12 +8,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from subspan.cli import RESEARCH, app
 from subspan.learners.published import MARKS
 from subspan.learners.registry import LEARNERS, kind_of, list_methods, method_class, method_options, summary_of
 
 
-@app.command(rich_help_panel=RESEARCH)
 def methods(
     name: Annotated[
         str | None, typer.Argument(help="A method or system; its equations and options are explained.")

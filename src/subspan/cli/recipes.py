@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from subspan.cli import TRAINING, app
 from subspan.cli.methods import listing, options_table
 from subspan.learners.parts.training_run import Training
 from subspan.learners.registry import options_of
@@ -15,7 +14,6 @@ from subspan.train.trainer import Runtime
 OTHERS = {"How the machine is used": Runtime, "With --system, the training of its part": Training}
 
 
-@app.command(rich_help_panel=TRAINING)
 def recipes(
     name: Annotated[str | None, typer.Argument(help="A recipe; every value of it is explained.")] = None,
 ) -> None:

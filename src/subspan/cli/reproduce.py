@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from subspan.cli import experiments
-from subspan.cli.facts import run_facts
-from subspan.cli.flags import Values, with_flags
+from subspan.cli.parts.facts import run_facts
+from subspan.cli.parts.flags import Values, with_flags
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.report.html import write_page
 from subspan.experiments.report.render import to_console
@@ -48,7 +47,6 @@ PartsOption = Annotated[
 ]
 
 
-@experiments.command()
 @with_flags(placement=Placement)
 def multi_session(
     report: ReportOption = None,
@@ -81,7 +79,6 @@ def multi_session(
     _show(make, recipe, place, report, markdown)
 
 
-@experiments.command()
 @with_flags(placement=Placement)
 def single_session(
     report: ReportOption = None,

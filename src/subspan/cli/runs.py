@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from subspan.backbones.network import Network
-from subspan.cli.facts import version
+from subspan.cli.parts.facts import version
 from subspan.experiments.named_features import named
 from subspan.features.feature_set import FeatureSet
 from subspan.images.imageset import ImageSet

@@ -7,14 +7,12 @@ import typer
 from PIL.Image import DecompressionBombWarning
 
 from subspan.catalogue.catalogue import Catalogue
-from subspan.cli import PHOTOGRAPHS, app
 from subspan.cli.catalogue import CataloguePath, Network, Trust
-from subspan.cli.flags import Values, with_flags
+from subspan.cli.parts.flags import Values, with_flags
 from subspan.serve.access import find_token, is_loopback
 from subspan.serve.settings import ServeSettings
 
 
-@app.command(rich_help_panel=PHOTOGRAPHS)
 @with_flags(settings=ServeSettings)
 def serve(catalogue: CataloguePath, backbone: Network = None, trust: Trust = False, *, settings: Values) -> None:
     """Serve a catalogue: classify, add and undo over HTTP, and on a page for people.

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from subspan.cli import RESEARCH, app
-from subspan.cli.facts import command_line, version
-from subspan.cli.flags import Values, with_flags
+from subspan.cli.parts.facts import command_line, version
+from subspan.cli.parts.flags import Values, with_flags
 from subspan.experiments.config import PROTOCOLS, Config, Setting
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError
@@ -26,7 +25,6 @@ from subspan.learners.registry import create_method, split_spec
 from subspan.progress import progress_bar
 
 
-@app.command(rich_help_panel=RESEARCH)
 @with_flags(placement=Placement)
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Feature file of development data.")],

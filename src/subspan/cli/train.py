@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from subspan.cli import TRAINING, app
-from subspan.cli.flags import Values, given_options, with_flags
+from subspan.cli.parts.flags import Values, given_options, with_flags
+from subspan.cli.parts.train_system import Source, train_a_system
 from subspan.cli.runs import DATA, ListsOption, Run, find_split, write_features
-from subspan.cli.train_system import Source, train_a_system
 from subspan.images.read import read_images
 from subspan.images.splits.parse import SPLITS
 from subspan.learners.parts.training_run import Training
@@ -21,15 +20,15 @@ from subspan.train.job import Job
 from subspan.train.pack import Storage
 from subspan.train.recipe import RECIPES, Recipe, find_recipe, overridden, varied_values
 from subspan.train.run import load_run
-from subspan.train.trainer import Outcome, Runtime, train
+from subspan.train.trainer import Outcome, Runtime
+from subspan.train.trainer import train as train_networks
 
 # What people set; all other fields of these records go by --set.
 _SHOWN = ("backbone", "head", "members", "epochs", "batch_size", "learning_rate", "device")
 
 
-@app.command("train", rich_help_panel=TRAINING)
 @with_flags(recipe=Recipe, runtime=Runtime, training=Training, shown=_SHOWN)
-def train_command(
+def train(
     context: typer.Context,
     features: Annotated[
         Path | None, typer.Argument(metavar="[FEATURES]", help="with --system: the feature file of the base classes")
@@ -93,7 +92,7 @@ def train_command(
     folders = [base] if len(split) == 1 else [base / _slug(name) for name in split]
     jobs = [Job.from_split(images, made, folder, seed) for made, folder in zip(splits, folders, strict=True)]
     about = {"validation": validation, "image_size": chosen.stored_size}
-    outcomes = train(images.images, jobs, chosen, Runtime(**runtime), resume=resume, about=about)
+    outcomes = train_networks(images.images, jobs, chosen, Runtime(**runtime), resume=resume, about=about)
     if os.environ.get("RANK", "0") != "0":  # under torchrun the first process tells and writes
         return
     for outcome, made in zip(outcomes, splits, strict=True):

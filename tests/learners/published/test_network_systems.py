@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from subspan import IncrementalClassifier
 from subspan.cli import app
-from subspan.cli.facts import command_line, version
+from subspan.cli.parts.facts import command_line, version
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.multi_session import RANDOM, MultiSession
 from subspan.experiments.results import EpisodeResult, MethodResult

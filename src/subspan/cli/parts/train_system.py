@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from subspan.cli.facts import command_line, version
-from subspan.cli.flags import Values, explained_fields
+from subspan.cli.parts.facts import command_line, version
+from subspan.cli.parts.flags import Values, explained_fields
 from subspan.cli.runs import features_of, open_run
 from subspan.engine.contract import Learner
 from subspan.experiments.metrics import interval_half_width

@@ -1,6 +1,0 @@
-"""``python -m subspan.cli`` is ``subspan``."""
-
-from subspan.cli import main
-
-if __name__ == "__main__":
-    main()

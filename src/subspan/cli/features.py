@@ -1,0 +1,110 @@
+"""``subspan extract``, ``pack``, ``convert``: from a run to a feature file, and from one form of it to another."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from subspan.cli.parts.flags import Values, with_flags
+from subspan.cli.runs import DATA, ListsOption, open_run, write_features
+from subspan.experiments.named_features import find_embeddings, named
+from subspan.features.feature_set import FeatureFileError, FeatureSet, Precision
+from subspan.files.arrays import check_suffix
+from subspan.train.collect import Contents, collect
+from subspan.train.extract import Viewing
+from subspan.train.pack import Storage
+
+DataOption = Annotated[Path, typer.Option("--data", help=DATA)]
+RunOption = Annotated[Path, typer.Option("--run", help="folder of a finished run")]
+SizeOption = Annotated[int | None, typer.Option(help="side of the images in pixels; default: the run's")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N")]
+
+
+@with_flags(contents=Contents, viewing=Viewing)
+def extract(
+    run: RunOption,
+    data: DataOption,
+    lists: ListsOption = None,
+    image_size: SizeOption = None,
+    device: DeviceOption = "auto",
+    *,
+    contents: Values,
+    viewing: Values,
+) -> None:
+    """Compute the features of a run's split and keep them in the run's folder.
+
+    Example: subspan extract --run runs/random-1 --data mini-imagenet
+    """
+    wanted = Contents(**contents)
+    found = open_run(run, data, lists, image_size)
+    collected = collect(found.extractor(device, Viewing(**viewing)), found.images, found.split, wanted)
+    support = "x".join(map(str, collected.novel_support.shape[:3]))
+    Console().print(
+        f"{found.settings.split}: features of {collected.base_count.sum()} training images, "
+        f"{sum(map(len, collected.base_test))} base and {sum(map(len, collected.novel_test))} novel test images and "
+        f"{support} support copies in {run / 'features'}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+@with_flags(contents=Contents, viewing=Viewing, storage=Storage)
+def pack(
+    run: RunOption,
+    data: DataOption,
+    out: Annotated[Path, typer.Option(help="the feature file to write, .safetensors or, compressed, .npz")],
+    lists: ListsOption = None,
+    image_size: SizeOption = None,
+    device: DeviceOption = "auto",
+    covariance: Annotated[
+        bool | None,
+        typer.Option(help="store the covariance of the base training features; default: where it takes at most 1 MB"),
+    ] = None,
+    *,
+    contents: Values,
+    storage: Values,
+    viewing: Values,
+) -> None:
+    """Write the feature file of a run, which `subspan bench` reads; features already extracted are used again.
+
+    Example: subspan pack --run runs/random-1 --data mini-imagenet --out random-1.safetensors
+    """
+    check_suffix(out, "a feature file", FeatureFileError)
+    wanted = Contents(**contents, covariance=covariance)
+    found = open_run(run, data, lists, image_size)
+    write_features(found, device, Viewing(**viewing), wanted, out, Storage(**storage))
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(help="Feature file to read (.npz or .safetensors).")],
+    target: Annotated[Path, typer.Argument(help="Feature file to write (.npz or .safetensors).")],
+    precision: Annotated[str, typer.Option(help="float32, float16 or int8.")] = "float16",
+    embeddings: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="Store embeddings of the classes (npz, GloVe text); repeatable."),
+    ] = None,
+) -> None:
+    """Rewrite a feature file in float32, float16 or int8, with class names and embeddings if wanted.
+
+    The name to write ends in .safetensors or, for the compressed form, in .npz.
+
+    Example:
+
+        subspan convert split1.safetensors split1.npz --precision int8 --embeddings glove300=glove300.npz
+    """
+    if precision not in ("float32", "float16", "int8"):
+        raise ValueError(f"precision must be float32, float16 or int8; got '{precision}'")
+    kind: Precision = precision
+    features = named(FeatureSet.load(source))
+    vectors = dict(features.embeddings)
+    for item in embeddings or []:
+        name, equals, file = item.partition("=")
+        if not equals:
+            raise ValueError(f"--embeddings reads NAME=FILE; got '{item}'")
+        found = find_embeddings(features, file)
+        if found is not None:
+            vectors[name] = found
+    dataclasses.replace(features, embeddings=vectors).save(target, kind)
+    typer.echo(f"{target}: {target.stat().st_size / 1e6:.2f} MB")

@@ -1,0 +1,139 @@
+"""Command-line options made from frozen dataclasses, so that a flag exists once: beside its default and its help text.
+
+    @with_flags(recipe=Recipe, runtime=Runtime)
+    def train(data: Path, *, recipe: Values, runtime: Values) -> None: ...
+
+gives ``train`` one option per field of both classes. What the user left out is left out of the dictionaries, so that
+``overridden(RECIPES[name], **recipe)`` takes the recipe's value. With ``shown=("epochs",)`` the other fields are set by
+``--set FIELD=VALUE``.
+"""
+
+import dataclasses
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Collection
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import typer
+
+Values = dict[str, Any]
+Command = Callable[..., None]
+SET = "set_values"  # the parameter of --set
+_SET_OPTION = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="any other value of a recipe (`subspan recipes`); repeatable"),
+]
+
+
+def with_flags(*, shown: Collection[str] | None = None, **classes: type) -> Callable[[Command], Command]:
+    """Replace the named parameters of a command by one option per field of their dataclasses.
+
+    A field with ``metadata={"help": ...}`` becomes an option, any other field does not. Fields that are not ``shown``,
+    if any are, go by ``--set``; options of their own, which version 0.1 had, are understood until version 0.4.
+    """
+
+    def decorate(command: Command) -> Command:
+        homes = {parameter: get_type_hints(cls) for parameter, cls in classes.items()}
+        fields = [(parameter, field) for parameter, cls in classes.items() for field in explained_fields(cls)]
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            values: dict[str, Values] = {parameter: {} for parameter in classes}
+            texts = _split(given.pop(SET, None), [field.name for _, field in fields])
+            old = []
+            for parameter, field in fields:
+                name, hint = field.name, homes[parameter][field.name]
+                value = given.pop(name)
+                if value is not None:
+                    values[parameter][name] = _converted(_flag(name), value, hint)
+                    if shown is not None and name not in shown:
+                        old.append(f"--set {name}={_text(value)}")
+                if name in texts:
+                    values[parameter][name] = _converted(f"--set {name}", texts[name], hint)
+            if old:
+                warnings.warn(f"options of their own go in version 0.4; write {' '.join(old)}", stacklevel=2)
+            command(**given, **values)
+
+        own = [p for p in inspect.signature(command).parameters.values() if p.name not in classes]
+        own += [inspect.Parameter(SET, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_SET_OPTION)] * (
+            shown is not None
+        )
+        own += [
+            _option(field, homes[parameter][field.name], hidden=shown is not None and field.name not in shown)
+            for parameter, field in fields
+        ]
+        signature = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own])
+        setattr(run, "__signature__", signature)  # noqa: B010 (functions declare no such name)
+        run.__annotations__ = {p.name: p.annotation for p in own}
+        return run
+
+    return decorate
+
+
+def explained_fields(cls: type) -> "list[dataclasses.Field[Any]]":
+    """The fields that users may set: those with a help text."""
+    return [field for field in dataclasses.fields(cls) if "help" in field.metadata]
+
+
+def given_options(context: typer.Context, values: Values) -> dict[str, str]:
+    """The parameters that were given, as options or, ``values`` among them, by ``--set``: name -> how it is written."""
+    own = {
+        str(parameter.name): parameter.opts[0]
+        for parameter in context.command.params
+        if (origin := context.get_parameter_source(str(parameter.name))) is not None and origin.name == "COMMANDLINE"
+    }
+    own.pop(SET, None)
+    return own | {name: f"--set {name}" for name in values if name not in own}
+
+
+def _split(words: Collection[str] | None, known: Collection[str]) -> dict[str, str]:
+    """The texts of ``--set NAME=VALUE``."""
+    values = {}
+    for word in words or ():
+        name, equals, values[name] = word.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--set reads NAME=VALUE, got {word!r}")
+        if name not in known:
+            raise typer.BadParameter(f"--set knows no {name!r}; it knows {', '.join(known)}")
+    return values
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _option(field: "dataclasses.Field[Any]", hint: Any, *, hidden: bool) -> inspect.Parameter:
+    flag = _flag(field.name) + (f"/--no-{_flag(field.name)[2:]}" if hint is bool else "")
+    kind = str if get_origin(hint) in (Literal, tuple) else hint
+    metavar = "|".join(get_args(hint)) if get_origin(hint) is Literal else None
+    default = "" if field.default in (dataclasses.MISSING, None, ()) else f"; default {_text(field.default)}"
+    option = typer.Option(flag, help=field.metadata["help"] + default, metavar=metavar, hidden=hidden)
+    annotation = Annotated[kind | None, option]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _text(value: Any) -> str:
+    """A value as ``--set`` reads it."""
+    if isinstance(value, tuple):
+        return ",".join(f"{v:.4g}" for v in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _converted(name: str, value: Any, hint: Any) -> Any:
+    """A value, or its text, in the type of its field."""
+    readers: dict[Any, tuple[str, Callable[[str], Any]]] = {
+        bool: ("takes true or false", {"true": True, "false": False}.__getitem__),
+        int: ("takes a whole number", int),
+        float: ("takes a number", float),
+        Literal: (f"must be one of {', '.join(map(str, get_args(hint)))}", {c: c for c in get_args(hint)}.__getitem__),
+        tuple: (
+            "takes numbers with commas between them",
+            lambda text: tuple(get_args(hint)[0](part) for part in text.split(",") if part.strip()),
+        ),
+    }
+    rule, read = readers.get(get_origin(hint) or hint, ("", str))
+    try:
+        return read(value) if isinstance(value, str) else value
+    except (KeyError, ValueError):
+        raise typer.BadParameter(f"{name} {rule}, got {value!r}") from None
