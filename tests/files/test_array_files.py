@@ -115,7 +115,7 @@ def test_damage_to_lzma_is_noticed(by_lzma):
 
     for place in stream[9:-10:7]:  # the last bytes only end the stream
         spoil(place)
-        with pytest.raises(OwnError, match=r"array.npz' is (damaged|no readable npz file): "):
+        with pytest.raises(OwnError, match=r"array.npz' is no readable npz file: "):
             read_arrays(path, "about", OwnError)
     for place in stream[:9]:  # what the decoder is told: a version, which it ignores, how to read and how much to keep
         spoil(place)
@@ -129,7 +129,7 @@ def test_an_lzma_stream_cut_inside_a_whole_zip_is_noticed(by_lzma):
     for left in (0, 3, 9, len(stream) // 2, len(stream) - 20):
         spoilt = whole[: stream.start + left] + bytes(len(stream) - left) + whole[stream.stop :]
         path.write_bytes(spoilt)
-        with pytest.raises(OwnError, match=r"array.npz' is (damaged|no readable npz file): "):
+        with pytest.raises(OwnError, match=r"array.npz' is no readable npz file: "):
             read_arrays(path, "about", OwnError)
 
 
@@ -138,14 +138,14 @@ def test_a_cut_npz_is_noticed(by_lzma):
     whole = path.read_bytes()
     for length in range(0, len(whole), 37):
         path.write_bytes(whole[:length])
-        with pytest.raises(OwnError, match=r"array.npz' is (damaged|no readable npz file): "):
+        with pytest.raises(OwnError, match=r"array.npz' is no readable npz file: "):
             read_arrays(path, "about", OwnError)
 
 
 def test_a_python_without_lzma_says_so(by_lzma, monkeypatch):
     path, _, array = by_lzma
     monkeypatch.setattr(zipfile, "lzma", None)  # as zipfile has it where the import fails
-    with pytest.raises(OwnError, match=r"array.npz' cannot be read: .*lzma module$"):
+    with pytest.raises(OwnError, match=r"array.npz' is no readable npz file: .*lzma module$"):
         read_arrays(path, "about", OwnError)
     new = path.with_name("new.npz")
     write_arrays(new, {"array": array}, "about", "")

@@ -22,11 +22,11 @@ features.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +37,10 @@ FORMAT = 3  # since 2 a covariance in float16 is its upper triangle; since 3 row
 HEADER = "subspan"
 Precision = Literal["float32", "float16", "int8"]
 REQUIRED = ("base_weight", "base_test", "novel_test", "novel_support")
-OPTIONAL = ("base_bias", "base_mean", "base_memory", "base_covariance")
-IN_HALF = ("base_weight", "base_mean", "base_covariance")  # float16 with scales, in int8 files too
+ITEMS, LABELS = REQUIRED[1:], "_labels"  # arrays that have their labels beside them
 LISTS = ("base_names", "novel_names", "base_wnids", "novel_wnids")
-EMBEDDING = "embedding."
-LABELS, SCALE = "_labels", ".scale"
+EMBEDDING, SCALE = "embedding.", ".scale"
+IN_HALF = ("base_weight", "base_mean", "base_covariance")  # float16 with scales, in int8 files too
 ROUNDING = float(np.finfo(np.float16).eps)  # of the coarsest precision in which a covariance is stored
 
 
@@ -51,24 +50,28 @@ class FeatureFileError(ValueError):
 
 @dataclass(frozen=True)
 class FeatureSet:
-    """Features of one split. Test and support items are flat, with labels counted from 0 within base or novel."""
+    """Features of one split. Test and support items are flat, with labels counted from 0 within base or novel.
 
-    base_weight: Array  # (C0, d)
-    base_test: Array  # (N, d)
-    base_test_labels: Array  # (N,)
-    novel_test: Array  # (M, d)
-    novel_test_labels: Array  # (M,)
-    novel_support: Array  # (S, copies, d)
-    novel_support_labels: Array  # (S,)
-    base_bias: Array | None = None  # (C0,)
-    base_mean: Array | None = None  # (C0, d)
-    base_memory: Array | None = None  # (C0, d)
-    base_covariance: Array | None = None  # (d, d); of unit features where the head is a cosine
-    base_names: tuple[str, ...] | None = None
-    novel_names: tuple[str, ...] | None = None
-    base_wnids: tuple[str, ...] | None = None
-    novel_wnids: tuple[str, ...] | None = None
-    embeddings: Mapping[str, Array] = field(default_factory=dict)  # name -> (C0 + C1, e)
+    Every array is written with its shape, in which a letter is one number everywhere: C0 base classes, C1 novel ones, C
+    of both, d features.
+    """
+
+    base_weight: Annotated[Array, "C0 d"]
+    base_test: Annotated[Array, "N d"]
+    base_test_labels: Annotated[Array, "N"]
+    novel_test: Annotated[Array, "M d"]
+    novel_test_labels: Annotated[Array, "M"]
+    novel_support: Annotated[Array, "S copies d"]
+    novel_support_labels: Annotated[Array, "S"]
+    base_bias: Annotated[Array | None, "C0"] = None
+    base_mean: Annotated[Array | None, "C0 d"] = None
+    base_memory: Annotated[Array | None, "C0 d"] = None
+    base_covariance: Annotated[Array | None, "d d"] = None  # of unit features where the head is a cosine
+    base_names: Annotated[tuple[str, ...] | None, "C0"] = None
+    novel_names: Annotated[tuple[str, ...] | None, "C1"] = None
+    base_wnids: Annotated[tuple[str, ...] | None, "C0"] = None
+    novel_wnids: Annotated[tuple[str, ...] | None, "C1"] = None
+    embeddings: Annotated[Mapping[str, Array], "C e"] = field(default_factory=dict)  # each
     head: Literal["linear", "cosine"] = "linear"
     head_scale: float = 1.0
     meta: Mapping[str, Any] = field(default_factory=dict)  # how it was made: split hash, recipe, commit
@@ -99,86 +102,48 @@ class FeatureSet:
         for name in REQUIRED:
             if name not in arrays:
                 raise FeatureFileError(f"{source} lacks the array '{name}'; the schema needs {', '.join(REQUIRED)}")
-        given: dict[str, Any] = {}
-        for name in REQUIRED + OPTIONAL:
-            if name in arrays:
-                given[name] = _numbers(arrays[name], f"the array '{name}' of {source}")
-        for name, dims in (("base_test", 3), ("novel_test", 3), ("novel_support", 4)):
-            if name + LABELS in arrays:
-                given[name + LABELS] = np.asarray(arrays[name + LABELS]).astype(np.int64).reshape(-1)
-                dims -= 1
-            elif given[name].ndim == dims:
-                count, items = given[name].shape[:2]
+        wanted = [name for name in SHAPES if name in arrays and name not in LISTS]
+        given: dict[str, Any] = {name: _numbers(arrays[name], f"'{name}' of {source}") for name in wanted}
+        for name in ITEMS:
+            array = given[name]
+            if name + LABELS in given:
+                given[name + LABELS] = given[name + LABELS].astype(np.int64).reshape(-1)
+            elif array.ndim == len(SHAPES[name]) + 1:
+                count, items = array.shape[:2]
+                given[name] = array.reshape(count * items, *array.shape[2:])
                 given[name + LABELS] = np.repeat(np.arange(count), items)
-                given[name] = given[name].reshape(count * items, *given[name].shape[2:])
-                dims -= 1
-            if given[name].ndim != dims:
-                raise FeatureFileError(
-                    f"'{name}' of {source} has shape {given[name].shape}, which the schema does not know"
-                )
-            if len(given[name]) != len(given[name + LABELS]):
-                raise FeatureFileError(
-                    f"'{name}' of {source} has {len(given[name])} items but {len(given[name + LABELS])} labels"
-                )
-            if given[name].size == 0:
-                raise FeatureFileError(f"'{name}' of {source} is empty")
-        if given["base_weight"].ndim != 2 or len(given["base_weight"]) < 2:
-            raise FeatureFileError(
-                f"'base_weight' of {source} must be (C0, d) with at least two base classes; it has shape "
-                f"{given['base_weight'].shape}"
-            )
-        base_count, width = given["base_weight"].shape
-        for name in REQUIRED + OPTIONAL:
-            if name in given and name != "base_bias" and given[name].shape[-1:] != (width,):
-                raise FeatureFileError(
-                    f"'{name}' of {source} has width {given[name].shape[-1]}, base_weight has {width}; they must agree"
-                )
-        for name, shape in (
-            ("base_bias", (base_count,)),
-            ("base_mean", (base_count, width)),
-            ("base_memory", (base_count, width)),
-            ("base_covariance", (width, width)),
-        ):
-            if name in given and given[name].shape != shape:
-                raise FeatureFileError(f"'{name}' of {source} must have shape {shape}; it has {given[name].shape}")
+            else:
+                raise FeatureFileError(f"'{name}' of {source} has shape {array.shape} and no '{name}{LABELS}'")
+        sizes: dict[str, int] = {}
+        for name in SHAPES:
+            if name in given:
+                _check_shape(given[name].shape, SHAPES[name], sizes, f"'{name}' of {source}")
+        sizes["C1"] = int(given["novel_support_labels"].max()) + 1
+        sizes["C"] = sizes["C0"] + sizes["C1"]
+        _check_labels(given, sizes, source)
+        lists: dict[str, Any] = {name: tuple(map(str, arrays[name])) for name in LISTS if arrays.get(name) is not None}
+        for name, items in lists.items():
+            _check_shape((len(items),), SHAPES[name], sizes, f"'{name}' of {source}")
+        embeddings = {name.removeprefix(EMBEDDING): arrays[name] for name in arrays if name.startswith(EMBEDDING)}
+        for name, vectors in embeddings.items():
+            embeddings[name] = _numbers(vectors, f"the embeddings '{name}' of {source}")
+            _check_shape(np.shape(vectors), SHAPES["embeddings"], dict(sizes), f"the embeddings '{name}' of {source}")
         if "base_covariance" in given:
             _check_covariance(given["base_covariance"], source)
-        novel_count = _check_labels(given, base_count, source)
-        for name in LISTS:
-            if arrays.get(name) is not None:
-                given[name] = tuple(str(item) for item in arrays[name])
-                wanted = base_count if name.startswith("base") else novel_count
-                if len(given[name]) != wanted:
-                    raise FeatureFileError(f"'{name}' of {source} has {len(given[name])} entries for {wanted} classes")
-        given["embeddings"] = {
-            key.removeprefix(EMBEDDING): _numbers(value, f"the array '{key}' of {source}")
-            for key, value in arrays.items()
-            if key.startswith(EMBEDDING)
-        }
-        for name, vectors in given["embeddings"].items():
-            if vectors.ndim != 2 or len(vectors) != base_count + novel_count:
-                raise FeatureFileError(
-                    f"the embeddings '{name}' of {source} have shape {vectors.shape}; there are "
-                    f"{base_count + novel_count} classes"
-                )
-        given["head"] = head = str(arrays.get("head", "linear"))
-        given["head_scale"] = float(arrays.get("head_scale", 1.0))
-        if head not in ("linear", "cosine") or not given["head_scale"] > 0:
+        head, scale, meta = arrays.get("head", "linear"), float(arrays.get("head_scale", 1.0)), arrays.get("meta")
+        if head not in ("linear", "cosine") or not scale > 0:
             raise FeatureFileError(
-                f"the head of {source} must be linear or cosine with a positive scale; it is '{head}' with "
-                f"{given['head_scale']:g}"
+                f"the head of {source} must be linear or cosine with a positive scale; it is '{head}' with {scale:g}"
             )
-        meta = arrays.get("meta")
-        return cls(**given, meta=dict(meta) if isinstance(meta, Mapping) else {})
+        about = dict(meta) if isinstance(meta, Mapping) else {}
+        return cls(**given | lists, embeddings=embeddings, head=head, head_scale=scale, meta=about)
 
     @classmethod
     def load(cls, path: str | Path) -> "FeatureSet":
         """Read a feature file, ``.safetensors`` or ``.npz``."""
         path = Path(path)
-        if not path.exists():
+        if not path.is_file():
             raise FeatureFileError(f"there is no feature file '{path}'")
-        if path.is_dir():
-            raise FeatureFileError(f"'{path}' is a folder, not a feature file")
         stored, header = read_arrays(path, HEADER, FeatureFileError)
         if header is None and path.suffix != ".npz":
             raise FeatureFileError(
@@ -203,11 +168,12 @@ class FeatureSet:
     def _encode(self, precision: Precision) -> dict[str, Array]:
         """The arrays as they are stored; :func:`_decode` takes them back."""
         arrays: dict[str, Array] = {}
-        for name in REQUIRED + OPTIONAL:
-            array = getattr(self, name)
-            if array is None:
+        for name, array in vars(self).items():
+            if not isinstance(array, np.ndarray):
                 continue
-            if precision == "float32" or name == "base_bias":
+            if name.endswith(LABELS):
+                arrays[name] = array.astype(np.int32)
+            elif precision == "float32" or name == "base_bias":
                 arrays[name] = np.asarray(array, np.float32)
             elif name in IN_HALF:
                 kept = array[np.triu_indices(self.width)] if name == "base_covariance" else array
@@ -219,8 +185,6 @@ class FeatureSet:
                 if np.abs(array).max(initial=0) > np.finfo(np.float16).max:
                     raise FeatureFileError(f"float16 holds numbers up to 65504; '{name}' has {np.abs(array).max():g}")
                 arrays[name] = np.asarray(array, np.float16)
-            if name + LABELS in type(self).__dataclass_fields__:
-                arrays[name + LABELS] = getattr(self, name + LABELS).astype(np.int32)
         for name, vectors in self.embeddings.items():
             arrays[EMBEDDING + name] = np.asarray(vectors, np.float32 if precision == "float32" else np.float16)
         return arrays
@@ -235,6 +199,14 @@ class FeatureSet:
         if self.base_covariance is not None:
             scaled["base_covariance"] = self.base_covariance * self.head_scale**2
         return replace(self, base_weight=_unit(self.base_weight), head="linear", head_scale=1.0, **scaled)
+
+
+# The sizes of each array and each list.
+SHAPES: dict[str, list[str]] = {
+    name: hint.__metadata__[0].split()
+    for name, hint in get_type_hints(FeatureSet, include_extras=True).items()
+    if get_origin(hint) is Annotated
+}
 
 
 def load_features(path: str | Path | None = None) -> FeatureSet:
@@ -329,33 +301,38 @@ def _numbers(values: Any, what: str) -> Array:
     return array
 
 
-def _check_covariance(covariance: Array, source: str) -> None:
-    """Refuse what is no covariance (d, d), beyond what rounding does to one."""
-    matrix = covariance.astype(np.float64)
-    apart = np.abs(matrix - matrix.T).max()
-    if apart > ROUNDING * np.abs(matrix).max():
-        raise FeatureFileError(
-            f"'base_covariance' of {source} must be symmetric; it differs from its transpose by up to {apart:g}"
-        )
-    values = np.linalg.eigvalsh(matrix)
-    if values[0] < -ROUNDING * values[-1]:
-        raise FeatureFileError(
-            f"'base_covariance' of {source} must have no eigenvalue below 0; its smallest is {values[0]:g}"
-        )
+def _check_shape(shape: tuple[int, ...], letters: Sequence[str], sizes: dict[str, int], what: str) -> None:
+    """Refuse a shape that is not of these sizes; a letter whose size is not known yet stands for any but 0."""
+    wanted = ", ".join(str(sizes.get(letter, letter)) for letter in letters)
+    if 0 in shape:
+        raise FeatureFileError(f"{what} is empty: it has shape {shape}")
+    pairs = zip(letters, shape, strict=False)
+    if len(shape) != len(letters) or any(sizes.setdefault(letter, size) != size for letter, size in pairs):
+        raise FeatureFileError(f"{what} must have shape ({wanted}); it has {shape}")
 
 
-def _check_labels(given: Mapping[str, Array], base_count: int, source: str) -> int:
-    """The number of novel classes; each of them has support, and all labels are of known classes."""
-    support = given["novel_support_labels"]
-    novel_count = int(support.max()) + 1
-    for name, count in (("base_test", base_count), ("novel_support", novel_count), ("novel_test", novel_count)):
-        labels = given[name + LABELS]
+def _check_labels(given: Mapping[str, Array], sizes: Mapping[str, int], source: str) -> None:
+    """All labels are of known classes, and each novel class has support."""
+    if sizes["C0"] < 2:
+        raise FeatureFileError(f"'base_weight' of {source} must have at least two base classes; it has one")
+    for name in ITEMS:
+        labels, count = given[name + LABELS], sizes["C0" if name == "base_test" else "C1"]
         if labels.min() < 0 or labels.max() >= count:
             raise FeatureFileError(
                 f"'{name}{LABELS}' of {source} run from {labels.min()} to {labels.max()}; there are {count} classes, "
                 "counted from 0"
             )
-    missing = np.setdiff1d(np.arange(novel_count), support)
+    missing = np.setdiff1d(np.arange(sizes["C1"]), given["novel_support_labels"])
     if len(missing):
         raise FeatureFileError(f"'novel_support' of {source} has no image of novel class {missing[0]}")
-    return novel_count
+
+
+def _check_covariance(covariance: Array, source: str) -> None:
+    """Refuse what is no covariance (d, d), beyond what rounding does to one."""
+    matrix = covariance.astype(np.float64)
+    apart, values = np.abs(matrix - matrix.T).max(), np.linalg.eigvalsh(matrix)
+    if apart > ROUNDING * np.abs(matrix).max() or values[0] < -ROUNDING * values[-1]:
+        raise FeatureFileError(
+            f"'base_covariance' of {source} must be symmetric, with no eigenvalue below 0; it differs from its "
+            f"transpose by up to {apart:g}, and its smallest eigenvalue is {values[0]:g}"
+        )

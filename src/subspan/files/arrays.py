@@ -7,7 +7,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from subspan.files.atomic import replacing
@@ -54,20 +54,17 @@ def read_arrays(
     """The arrays of a file and the text under a key, None where it has none; what goes wrong is such an error."""
     kind = "npz" if path.suffix == ".npz" else "safetensors"
     try:
-        if kind == "npz":
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files if name != key and with_arrays}
-                for name, array in arrays.items():
-                    if not isinstance(array, np.ndarray):  # numpy hands over the bytes of what is no array
-                        raise ValueError(f"'{name}' in it is no array")
-                    arrays[name] = np.asarray(array, order="C")
-                return arrays, str(file[key]) if key in file.files else None
-        with safe_open(path, framework="np") as file:
-            names = file.keys() if with_arrays else ()
-            return {name: file.get_tensor(name) for name in names}, (file.metadata() or {}).get(key)
-    except (OSError, ValueError, EOFError, KeyError, SafetensorError) as cause:
+        if kind == "safetensors":
+            path.open("rb").close()  # safe_open calls every failure "not found"
+            with safe_open(path, framework="np") as file:
+                names = file.keys() if with_arrays else ()
+                return {name: file.get_tensor(name) for name in names}, (file.metadata() or {}).get(key)
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files if name != key and with_arrays}
+            for name, array in arrays.items():
+                if not isinstance(array, np.ndarray):  # numpy hands over the bytes of what is no array
+                    raise ValueError(f"'{name}' in it is no array")
+                arrays[name] = np.asarray(array, order="C")
+            return arrays, str(file[key]) if key in file.files else None
+    except Exception as cause:  # zipfile, zlib, lzma and safetensors raise kinds of their own
         raise error(f"'{path}' is no readable {kind} file: {cause}") from cause
-    except RuntimeError as cause:  # zipfile in a Python without lzma, or of an encrypted file
-        raise error(f"'{path}' cannot be read: {cause}") from cause
-    except Exception as cause:  # zipfile, zlib and lzma raise their own kinds
-        raise error(f"'{path}' is damaged: {cause}") from cause

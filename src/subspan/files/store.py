@@ -25,19 +25,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
+from subspan.files.arrays import Array, read_arrays
 from subspan.files.atomic import TEMPORARY, replacing, sync, sync_folder, temporary_in
 
 FORMAT = 1
 POINTER, LOCK, VERSIONS = "store.json", "lock", "versions"
 MANIFEST, ARRAYS = "version.json", "arrays.safetensors"
-DTYPES = frozenset(
-    ["bool", "complex64", "float16", "float32", "float64"]
-    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-)
+DTYPES = ["bool", "complex64", "float16", "float32", "float64"]
+DTYPES += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 
 StorePath = str | os.PathLike[str]
 
@@ -66,7 +64,7 @@ class Version:
     """
 
     id: str
-    arrays: Mapping[str, NDArray[Any]] = field(compare=False)
+    arrays: Mapping[str, Array] = field(compare=False)
     meta: Mapping[str, Any] = field(compare=False)
 
 
@@ -78,7 +76,7 @@ class Pointer:
     chain: tuple[str, ...]
 
 
-def make_version(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Version:
+def make_version(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Version:
     """A version with its id: equal content, equal id. The arrays are not copied: leave them as they are from here on.
 
     >>> make_version({"rows": np.eye(3)}, {"names": ["ash"]}) == make_version({"rows": np.eye(3)}, {"names": ["ash"]})
@@ -89,15 +87,12 @@ def make_version(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) ->
 
 def read(path: StorePath) -> Pointer:
     """The pointer of the store at ``path``."""
-    root, file = Path(path), Path(path) / POINTER
-    data = _read_bytes(_inside(file, root))
-    if data is None:
-        if not os.path.exists(root):
-            raise StoreError(f"'{root}' is not a Subspan store: there is nothing there")
-        if not os.path.isdir(root):
-            raise StoreError(f"'{root}' is not a Subspan store: it is a file; a store is a directory")
-        raise StoreError(f"'{root}' is not a Subspan store, or was never finished: '{POINTER}' is missing")
-    content = _parse(file, data)
+    root = Path(path)
+    if not os.path.isdir(root):
+        what = "it is a file; a store is a directory" if os.path.exists(root) else "there is nothing there"
+        raise StoreError(f"'{root}' is not a Subspan store: {what}")
+    file = root / POINTER
+    content = _parse(file, _read_bytes(file, root, f"'{root}' is not a Subspan store, or was never finished"))
     current, chain = content.get("current"), content.get("chain")
     if not (isinstance(chain, list) and all(map(_is_id, chain)) and isinstance(current, str) and current in chain):
         raise StoreError(f"'{file}' is damaged: its chain must be a list of version ids, the current one among them")
@@ -117,27 +112,21 @@ def load_version(path: StorePath, id: str) -> Version:
     """One version with its arrays in memory, whatever state the pointer and the other versions are in."""
     if not _is_id(id):
         raise StoreError(f"a version id is 64 hexadecimal digits, not {id!r}")
-    folder = Path(path) / VERSIONS / id
-    manifest = _read_manifest(folder)
-    file = _inside(folder / ARRAYS, Path(path))
-    arrays: dict[str, NDArray[Any]] = {}
-    try:
-        file.open("rb").close()  # safe_open calls every failure "not found"
-        with safe_open(file, framework="np") as tensors:
-            names = set(tensors.keys())
-            for name, entry in manifest["arrays"].items():
-                if name not in names:
-                    raise StoreError(f"'{file}' is damaged: array '{name}' is missing")
-                arrays[name] = tensors.get_tensor(name)
-                if (found := _describe(arrays[name])) != entry:
-                    raise StoreError(f"'{file}' is damaged: array '{name}' is {found}, the manifest says {entry}")
-    except FileNotFoundError:
-        raise StoreError(f"version {id[:12]} of '{path}' is incomplete: '{file}' is missing") from None
-    except OSError as error:
-        raise StoreError(f"'{file}' cannot be read: {error.strerror or error}") from error
-    except SafetensorError as error:
-        raise StoreError(f"'{file}' is truncated or foreign: {error}") from None
-    return Version(id, arrays, manifest["meta"])
+    root = Path(path)
+    manifest, file = (root / VERSIONS / id / name for name in (MANIFEST, ARRAYS))
+    data = _read_bytes(manifest, root, f"version {id[:12]} is not in '{root}'")
+    if (found := _digest(data)) != id:
+        raise StoreError(f"'{manifest}' is damaged: its SHA-256 must be the version's id, but is {found[:12]}...")
+    content = _parse(manifest, data)
+    described, meta = content.get("arrays"), content.get("meta")
+    if not isinstance(described, dict) or not isinstance(meta, dict):
+        raise StoreError(f"'{manifest}' is foreign: it must describe its arrays and hold meta")
+    arrays, _ = read_arrays(_inside(file, root), "", StoreError)
+    for name in {**described, **arrays}:
+        held = _describe(arrays[name]) if name in arrays else "missing"
+        if held != described.get(name):
+            raise StoreError(f"'{file}' is damaged: array '{name}' is {held}, the manifest says {described.get(name)}")
+    return Version(id, arrays, meta)
 
 
 def write(
@@ -176,7 +165,7 @@ def write(
         known = read(root).chain if (root / POINTER).exists() else ()
         for version in versions:
             if not (isinstance(version, str) and version in known):
-                _hold(root / VERSIONS, version)
+                _hold(root, version)
         pointer = {"format": "subspan", "format_version": FORMAT, "current": current, "chain": chain}
         with replacing(root / POINTER) as file:
             file.write_bytes(_to_json(pointer, indent=1))
@@ -191,26 +180,24 @@ def prune(path: StorePath, *, timeout: float = 10.0) -> list[str]:
         chain = read(root).chain
         removed = [name for name in version_ids(root) if name not in chain]
         for name in removed:
-            doomed = temporary_in(root / VERSIONS)  # readers see it lose its name before it loses its files
-            (root / VERSIONS / name).rename(doomed)
-            shutil.rmtree(doomed)
+            _remove(root / VERSIONS / name)
     return removed
 
 
 # Content and its checksums
 
 
-def _plain(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _plain(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """C-ordered little-endian arrays (safetensors would write the memory of any other kind as it lies)."""
     plain = {}
     for name, array in arrays.items():
         if array.dtype.name not in DTYPES:
-            raise StoreError(f"array '{name}' has dtype {array.dtype}; a store holds {', '.join(sorted(DTYPES))}")
+            raise StoreError(f"array '{name}' has dtype {array.dtype}; a store holds {', '.join(DTYPES)}")
         plain[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
     return plain
 
 
-def _describe(array: NDArray[Any]) -> dict[str, Any]:
+def _describe(array: Array) -> dict[str, Any]:
     """What the manifest says of one array."""
     return {
         "dtype": array.dtype.name,
@@ -219,7 +206,7 @@ def _describe(array: NDArray[Any]) -> dict[str, Any]:
     }
 
 
-def _manifest(plain: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bytes:
+def _manifest(plain: Mapping[str, Array], meta: Mapping[str, Any]) -> bytes:
     arrays = {name: _describe(array) for name, array in plain.items()}
     try:
         return _to_json({"format": "subspan", "format_version": FORMAT, "arrays": arrays, "meta": dict(meta)})
@@ -247,12 +234,12 @@ def _inside(file: Path, root: Path) -> Path:
     return file
 
 
-def _read_bytes(file: Path) -> bytes | None:
-    """The content of ``file``; None where there is no such file."""
+def _read_bytes(file: Path, root: Path, missing: str) -> bytes:
+    """The content of a file of the store; where there is none the error begins with ``missing``."""
     try:
-        return file.read_bytes()
+        return _inside(file, root).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        raise StoreError(f"{missing}: '{file.name}' is missing") from None
     except OSError as error:
         raise StoreError(f"'{file}' cannot be read: {error.strerror}") from error
 
@@ -271,22 +258,6 @@ def _parse(file: Path, data: bytes) -> dict[str, Any]:
     return content
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    file = _inside(folder / MANIFEST, folder.parent.parent)
-    data = _read_bytes(file)
-    if data is None:
-        missing = MANIFEST if folder.is_dir() else folder.name
-        raise StoreError(f"version {folder.name[:12]} is not in '{folder.parent}': '{missing}' is missing")
-    if (found := _digest(data)) != folder.name:
-        raise StoreError(f"'{file}' is damaged: its SHA-256 must be the version's id, but is {found[:12]}...")
-    content = _parse(file, data)
-    arrays = content.get("arrays")
-    described = isinstance(arrays, dict) and all(isinstance(entry, dict) for entry in arrays.values())
-    if not described or not isinstance(content.get("meta"), dict):
-        raise StoreError(f"'{file}' is foreign: it must describe its arrays and hold meta")
-    return content
-
-
 # Files that are whole or absent
 
 
@@ -300,7 +271,6 @@ def _writing(root: Path, timeout: float) -> Iterator[None]:
         (root / VERSIONS).mkdir(parents=True, exist_ok=True)
         sync_folder(root.parent)
         with _locked(root / LOCK, timeout):
-            _check_may_write(root)
             _remove_leftovers(root)
             yield
     except (OSError, SafetensorError) as error:
@@ -368,24 +338,21 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def _hold(folder: Path, version: Version | str) -> None:
-    """See to it that ``folder`` holds ``version``, whole; one of its files missing or cut short is written again."""
+def _hold(root: Path, version: Version | str) -> None:
+    """See to it that the store holds ``version``, whole; one that is damaged is written again."""
     name = version if isinstance(version, str) else version.id
-    target = folder / name
-    if target.exists():
-        try:
-            _check_whole(target)
-            return
-        except StoreError:
-            if isinstance(version, str):
-                raise
-    if isinstance(version, str):
-        raise StoreError(f"version {name[:12]} is not in '{folder}', and an id alone does not bring it there")
+    try:
+        load_version(root, name)
+        return
+    except StoreError:
+        if isinstance(version, str):  # an id alone does not bring it there
+            raise
     arrays = _plain(version.arrays)
     manifest = _manifest(arrays, version.meta)
     if _digest(manifest) != name:
         raise StoreError(f"version {name[:12]} was changed after its id was computed; versions are immutable")
-    temporary = temporary_in(folder)
+    target = root / VERSIONS / name
+    temporary = temporary_in(target.parent)
     try:
         temporary.mkdir()
         save_file(arrays, temporary / ARRAYS)
@@ -394,28 +361,20 @@ def _hold(folder: Path, version: Version | str) -> None:
         for file in (ARRAYS, MANIFEST):
             sync(temporary / file)
         sync_folder(temporary)
-        if target.exists():  # damaged: mend it file by file, so that it never loses what is whole
-            for file in (ARRAYS, MANIFEST):
-                os.replace(temporary / file, target / file)
-            sync_folder(target)
-            temporary.rmdir()
-        else:
-            temporary.rename(target)
-            sync_folder(folder)
+        if os.path.lexists(target):
+            _remove(target)
+        temporary.rename(target)
+        sync_folder(target.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def _check_whole(folder: Path) -> None:
-    """Check a version without reading its arrays: manifest against id, length of the arrays file, their names."""
-    manifest = _read_manifest(folder)
-    try:
-        with safe_open(_inside(folder / ARRAYS, folder.parent.parent), framework="np") as tensors:
-            if set(tensors.keys()) != set(manifest["arrays"]):
-                raise StoreError(f"'{folder / ARRAYS}' does not hold the arrays of its manifest")
-    except (OSError, SafetensorError) as error:
-        raise StoreError(f"'{folder / ARRAYS}' is missing, truncated or foreign: {error}") from None
+def _remove(version: Path) -> None:
+    """Remove the folder of a version; readers see it lose its name before it loses its files."""
+    doomed = temporary_in(version.parent)
+    version.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)  # the next writer removes what is left
 
 
 def _remove_leftovers(root: Path) -> None:
