@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from subspan.images.decode import decode_all, decode_image, resize_all
+from subspan.images.decode import ReadOptions, decode_all, decode_image, resize_all
 from subspan.images.errors import DataError
-from subspan.images.options import ReadOptions
 
 RED, WHITE, BLACK = [255, 0, 0], [255, 255, 255], [0, 0, 0]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from subspan.images.errors import DataError
-from subspan.images.fields import as_array, as_dictionary, as_labels, as_names, raw_bytes, text
+from subspan.images.safe_pickle import as_array, as_dictionary, as_labels, as_names, raw_bytes, text
 
 
 def test_text_and_bytes_of_either_python():

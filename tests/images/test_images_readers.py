@@ -189,7 +189,7 @@ def test_a_csv_that_lists_a_missing_image_is_named(tmp_path):
         (tmp_path / f"{part}.csv").write_text(
             "filename,label\na.jpg,n01532829\n" if part != "val" else "filename,label\nb.jpg,x\n"
         )
-    with pytest.raises(DataError, match=r"val\.csv lists b\.jpg, which is not among the 1 images"):
+    with pytest.raises(DataError, match=r"val\.csv lists b\.jpg, which is not among the images"):
         read_images(tmp_path)
     (tmp_path / "val.csv").write_text("name,class\nb.jpg,x\n")
     with pytest.raises(DataError, match=r"val\.csv must have the columns filename and label, got name, class"):
@@ -428,16 +428,16 @@ def test_tiered_faults_are_named(tmp_path):
     with pytest.raises(DataError, match=r"needs its labels in val_labels\.pkl"):
         read_images(tmp_path)
     write_tiered_labels(tmp_path, "val", 1)
-    with pytest.raises(DataError, match="must be a list of 3 encoded images"):
+    with pytest.raises(DataError, match=r"val_images_png\.pkl holds 6 images and 3 labels"):
         read_images(tmp_path)
     write_tiered_labels(tmp_path, "val", 2)
     pngs[4] = pngs[4][:50]
     write_pickle(tmp_path / "val_images_png.pkl", pngs)
-    with pytest.raises(DataError, match=r"image crane, derrick/val-00000 \(number 4 of .*val_images_png\.pkl\)"):
+    with pytest.raises(DataError, match=r"image number 4 of .*val_images_png\.pkl is corrupt"):
         read_images(tmp_path)
     (tmp_path / "val_images_png.pkl").unlink()
     np.savez(tmp_path / "val_images.npz", images=np.array([None]))
-    with pytest.raises(DataError, match=r"val_images\.npz is not a whole npz file of plain arrays"):
+    with pytest.raises(DataError, match=r"val_images\.npz' is no readable npz file"):
         read_images(tmp_path)
     np.savez(tmp_path / "val_images.npz", pictures=blocks(3, 2))
     with pytest.raises(DataError, match=r"val_images\.npz holds pictures; an array named images is needed"):
@@ -466,9 +466,7 @@ def test_tiered_labels_of_another_kind_are_named(tmp_path, labels, message):
 def test_tiered_images_of_another_kind_are_named(tmp_path, image):
     write_pickle(tmp_path / "val_images_png.pkl", [png_column(blocks(1, 1)[0]), image])
     write_pickle(tmp_path / "val_labels.pkl", {"labels": [0, 0]})
-    with pytest.raises(
-        DataError, match=r"image .*val-00001 \(number 1 of .*val_images_png\.pkl\) must be bytes or whole"
-    ):
+    with pytest.raises(DataError, match=r"image number 1 of .*val_images_png\.pkl must be bytes or whole"):
         read_images(tmp_path)
 
 

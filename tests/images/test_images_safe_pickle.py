@@ -146,5 +146,5 @@ def test_keys_come_as_text_however_they_were_written(tmp_path):
     path.write_bytes(pickle.dumps({b"data": 1, "labels": 2}))
     assert load_dictionary(path) == {"data": 1, "labels": 2}
     path.write_bytes(pickle.dumps([1]))
-    with pytest.raises(DataError, match=r"d\.pkl holds a list, a dictionary is needed"):
+    with pytest.raises(DataError, match=r"d\.pkl must be a dictionary, got list"):
         load_dictionary(path)

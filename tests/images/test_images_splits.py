@@ -176,7 +176,7 @@ def test_a_split_refuses_shared_images_and_classes_with_two_roles(tiny_set):
         dataclasses.replace(split, base_test=split.base_train[:1])
     with pytest.raises(DataError, match="a class may have one role only"):
         dataclasses.replace(split, base_classes=(0, 2))
-    with pytest.raises(DataError, match="3 classes, 2 novel test sets"):
+    with pytest.raises(DataError, match="novel_test must have one array per class: 3 classes, 2 arrays"):
         dataclasses.replace(split, novel_test=split.novel_test[:2])
     with pytest.raises(DataError, match=r"the sessions' in order, got \(2, 3, 4\) and \(3, 2, 4\)"):
         dataclasses.replace(split, sessions=((3, 2), (4,)))

@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from subspan.images.classfiles import Found, ImageFile, by_folder
+from subspan.images.classfiles import ImageFile, by_folder, open_images
 from subspan.images.errors import DataError
-from subspan.images.formats import folders, zips
-from subspan.images.names import describe_classes
+from subspan.images.formats.folders import TAKES
+from subspan.images.lists import describe_classes
 
 ClassPhotographs = dict[str, list[ImageFile]]  # by class name, in order of file names
 
@@ -21,17 +21,14 @@ def open_class_photographs(path: Path) -> Iterator[ClassPhotographs]:
     """
     if not path.exists():
         raise DataError(f"there is nothing at {path}")
-    with contextlib.ExitStack() as stack:
-        found = folders.find_images(path) if path.is_dir() else Found([], [])
-        if not found.images and zips.recognise(path):
-            found = stack.enter_context(zips.open_images(path))
+    with open_images(path) as found:
         if not found.images:
             other = f" but {holds}" if (holds := found.holds()) else ""
-            raise DataError(f"{path} holds no photographs{other}; expected {folders.TAKES}")
+            raise DataError(f"{path} holds no photographs{other}; expected {TAKES}")
         entries = sorted(by_folder(found, path), key=lambda entry: (entry.key, entry.file))
         keys = list(dict.fromkeys(entry.key for entry in entries))
         name_of = dict(zip(keys, describe_classes(keys, path)[0], strict=True))
         photographs: ClassPhotographs = {}
         for entry in entries:
-            photographs.setdefault(name_of[entry.key], []).append(ImageFile(entry.file, entry.read))
+            photographs.setdefault(name_of[entry.key], []).append(entry)
         yield photographs

@@ -15,7 +15,7 @@ from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.cli.parts import tables
 from subspan.cli.parts.flags import Values, with_flags
 from subspan.files.atomic import replacing
-from subspan.images.classfiles import ImageFile, is_image, warn_of_unread
+from subspan.images.classfiles import ImageFile, find_images, is_image, warn_of_unread
 from subspan.images.errors import DataError
 from subspan.pretrained.backbone import Image
 from subspan.pretrained.registry import list_sources
@@ -333,9 +333,7 @@ def _image_files(paths: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            from subspan.images.formats import folders  # here: one photograph's answer needs no formats
-
-            found = folders.find_images(path)
+            found = find_images(path)
             if not found.images:
                 other = f" but {holds}" if (holds := found.holds()) else ""
                 raise DataError(f"{path} holds no images{other}")

@@ -1,17 +1,19 @@
-"""From named, encoded images with class keys to an :class:`ImageSet`: what folders, zips and CSVs have in common."""
+"""Encoded images in folders and zips, by class: what is there, what is not read, and the :class:`ImageSet` of them."""
 
+import os
 import warnings
+import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
-import numpy as np
-
-from subspan.images.decode import decode_all
+from subspan.images.decode import ReadOptions, decode_all
 from subspan.images.errors import DataError
 from subspan.images.imageset import ImageSet
-from subspan.images.options import ReadOptions
 
 IMAGE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"))
 LIST_SUFFIXES = frozenset((".csv", ".json", ".md", ".txt"))  # of class lists and their like, in these folders
@@ -22,10 +24,12 @@ PART_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val
 
 @dataclass(frozen=True)
 class ImageFile:
-    """One encoded image: its name below the data's folder and how to get its bytes."""
+    """One encoded image: its name, how to get its bytes, and its class once that is known."""
 
     file: str  # '/' between folders: '<class>/<name>', '<part>/<class>/<name>', or '<name>' in a flat folder
     read: Callable[[], bytes]
+    key: str = ""  # class: a wnid or a name
+    part: str | None = None
 
 
 @dataclass(frozen=True)
@@ -37,27 +41,18 @@ class Found:
 
     def holds(self) -> str:
         """What of it nobody reads, as the end of a sentence; empty where that is nothing."""
-        said = []
-        files = [name for name in self.unread if not name.endswith("/")]
-        kinds = Counter(PurePosixPath(name).suffix.lower() for name in files)
-        for kind, count in kinds.most_common():
-            first = next(name for name in files if PurePosixPath(name).suffix.lower() == kind)
-            said.append(f"{count} {kind or 'without a suffix'} (as {first})")
+        first: dict[str, str] = {}
+        times: Counter[str] = Counter()
         folders = [name for name in self.unread if name.endswith("/")]
+        for name in self.unread[: len(self.unread) - len(folders)]:
+            kind = PurePosixPath(name).suffix.lower()
+            first.setdefault(kind, name)
+            times[kind] += 1
+        said = [f"{count} {kind or 'without a suffix'} (as {first[kind]})" for kind, count in times.most_common()]
         if folders:
             more = f" and {len(folders) - SHOWN} more" if len(folders) > SHOWN else ""
             said.append(f"no image in {', '.join(folders[:SHOWN])}{more}")
         return "; ".join(said)
-
-
-@dataclass(frozen=True)
-class ClassFile:
-    """One encoded image with its class."""
-
-    file: str  # the name it has in the ImageSet
-    key: str  # class: a wnid or a name
-    read: Callable[[], bytes]
-    part: str | None = None
 
 
 def read_file(path: Path) -> bytes:
@@ -74,7 +69,55 @@ def is_image(name: str) -> bool:
     return path.suffix.lower() in IMAGE_SUFFIXES and not _hidden(path)
 
 
-def find(entries: Iterable[ImageFile]) -> Found:
+def find_images(path: Path) -> Found:
+    """All visible images below a folder, and what else is there."""
+    return _find(ImageFile(name, partial(read_file, path / name)) for name in _walk(path))
+
+
+def has_images(path: Path) -> bool:
+    """Whether any image lies below a folder."""
+    return path.is_dir() and any(map(is_image, _walk(path)))
+
+
+def find_zips(path: Path) -> list[Path]:
+    """A zip, or the zips of a folder."""
+    return [path] if path.suffix.lower() == ".zip" and path.is_file() else sorted(path.glob("*.zip"))
+
+
+@contextmanager
+def open_images(path: Path) -> Iterator[Found]:
+    """The images below a folder, or where it has none those of its zips, or those of one zip; and what else is there.
+
+    They are readable while the context lasts.
+    """
+    found = find_images(path)
+    with ExitStack() as stack:
+        entries: list[ImageFile] = []
+        for place in [] if found.images else find_zips(path):
+            try:
+                archive = stack.enter_context(zipfile.ZipFile(place))
+            except (OSError, zipfile.BadZipFile) as error:
+                raise DataError(f"{place} is not a whole zip file: {error}") from error
+            entries += [ImageFile(info.filename, partial(_unzip, archive, info, place)) for info in archive.infolist()]
+        yield _find(entries) if entries else found
+
+
+def _unzip(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: Path) -> bytes:
+    try:
+        return archive.read(info)
+    except (OSError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"image {info.filename} of {place} cannot be read: {error}") from error
+
+
+def _walk(path: Path) -> Iterator[str]:
+    """The names of all files below a folder, and of all folders with a '/' at their end."""
+    for folder, folders, names in os.walk(path, followlinks=True):  # class folders are often links
+        relative = Path(folder).relative_to(path)
+        yield from ((relative / name).as_posix() for name in names)
+        yield from ((relative / name).as_posix() + "/" for name in folders)
+
+
+def _find(entries: Iterable[ImageFile]) -> Found:
     """What of these files is an image; the name of a folder ends in '/'."""
     images: list[ImageFile] = []
     files: list[str] = []
@@ -105,14 +148,14 @@ def warn_of_unread(found: Found, source: Path) -> None:
         warnings.warn(f"{source} holds what is not read: {holds}", stacklevel=3)
 
 
-def by_folder(found: Found, source: Path) -> list[ClassFile]:
+def by_folder(found: Found, source: Path) -> list[ImageFile]:
     """The images, each with the folder it lies in as its class; a folder named train, val, ... above that is its part.
 
     Two folders are one class only as its parts: elsewhere one name may mean two things, ``birds/other`` and
     ``fish/other``. What is not read is warned of.
     """
     warn_of_unread(found, source)
-    entries: list[ClassFile] = []
+    entries: list[ImageFile] = []
     place_of: dict[str, tuple[tuple[str, ...], PurePosixPath]] = {}  # class: its folders less the part, and with it
     for image in found.images:
         folder = PurePosixPath(image.file).parent
@@ -128,11 +171,11 @@ def by_folder(found: Found, source: Path) -> list[ClassFile]:
                 "give every class a folder with a name of its own"
             )
         part = PART_NAMES[steps[parts[0]].lower()] if parts else None
-        entries.append(ClassFile(image.file, steps[-1], image.read, part))
+        entries.append(replace(image, key=steps[-1], part=part))
     return entries
 
 
-def image_set_of(entries: Sequence[ClassFile], source: Path, options: ReadOptions) -> ImageSet:
+def image_set_of(entries: Sequence[ImageFile], source: Path, options: ReadOptions) -> ImageSet:
     """Decode all entries, in order of class key and file name; with ``options.parts`` only those parts."""
     if options.parts is not None:
         entries = [entry for entry in entries if entry.part in options.parts]
@@ -141,18 +184,8 @@ def image_set_of(entries: Sequence[ClassFile], source: Path, options: ReadOption
             f"{source} holds no images" + (f" of parts {', '.join(options.parts)}" if options.parts else "")
         )
     entries = sorted(entries, key=lambda entry: (entry.key, entry.file))
-    keys = list(dict.fromkeys(entry.key for entry in entries))
-    class_of = {key: i for i, key in enumerate(keys)}
-    from subspan.images.names import describe_classes  # here: single photographs have no class names
+    files = [entry.file for entry in entries]
+    images = decode_all(lambda i: entries[i].read(), files, options)
+    from subspan.images.lists import image_set  # here: single photographs have no class names
 
-    names, wnids = describe_classes(keys, source)
-    files = tuple(entry.file for entry in entries)
-    return ImageSet(
-        images=decode_all(lambda i: entries[i].read(), files, options),
-        labels=np.array([class_of[entry.key] for entry in entries], dtype=np.int64),
-        class_names=names,
-        wnids=wnids,
-        files=files,
-        parts=tuple(entry.part or "" for entry in entries) if any(entry.part for entry in entries) else None,
-        source=source,
-    )
+    return image_set(images, [entry.key for entry in entries], files, [entry.part for entry in entries], source)

@@ -16,66 +16,59 @@ What becomes of images that are not plain 8-bit RGB:
 
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from subspan.images.errors import DataError
 from subspan.images.imageset import UInt8Array
-from subspan.images.options import Fit, ReadOptions
 from subspan.progress import progress_bar
 
+Fit = Literal["crop", "squash"]
 CHUNK = 64  # images per job: large enough to hide the cost of a job, small enough for a smooth bar
 
 
+@dataclass(frozen=True)
+class ReadOptions:
+    """How images are read, whatever their format."""
+
+    size: int | None = 84  # side of the square images; None: as stored, all must agree
+    fit: Fit = "crop"  # how images of another shape are fitted: see above
+    parts: tuple[str, ...] | None = None  # only these of PARTS, where the data is so divided
+    workers: int | None = None  # threads; None: one per core
+    progress: bool = True
+
+
 def decode_image(
-    data: bytes,
+    data: bytes | Image.Image,
     file: str,
     size: int | None = 84,
     fit: Fit = "crop",
     resample: Image.Resampling = Image.Resampling.BICUBIC,
 ) -> UInt8Array:
-    """One encoded image as (size, size, 3), or as (height, width, 3) of its own with ``size=None``."""
-    with _named_errors(file, len(data)), Image.open(io.BytesIO(data)) as image:
-        limit = Image.MAX_IMAGE_PIXELS
-        if limit is not None and image.width * image.height > limit:
-            raise Image.DecompressionBombError
-        if size is not None and min(image.size) > 4 * size:
-            image.draft("RGB", (2 * size, 2 * size))  # JPEG only: decodes at 1/2, 1/4 or 1/8, never below this size
-        ImageOps.exif_transpose(image, in_place=True)
-        return _fitted(_rgb(image, file), size, fit, resample)
-
-
-def convert_image(
-    image: Image.Image,
-    file: str,
-    size: int | None = 84,
-    fit: Fit = "crop",
-    resample: Image.Resampling = Image.Resampling.BICUBIC,
-) -> UInt8Array:
-    """An image that Pillow has opened, by the same rules; it stays as it is."""
-    with _named_errors(file, 0):
-        return _fitted(_rgb(ImageOps.exif_transpose(image), file), size, fit, resample)
-
-
-@contextmanager
-def _named_errors(file: str, length: int) -> Iterator[None]:
-    """Whatever Pillow says of a bad image becomes a sentence with the image's name."""
+    """One image, encoded or opened by Pillow, as (size, size, 3), or as (height, width, 3) of its own with no size."""
+    limit = Image.MAX_IMAGE_PIXELS
     try:
-        yield
+        if isinstance(data, Image.Image):
+            image = data
+        else:
+            image = Image.open(io.BytesIO(data))
+            if limit is not None and image.width * image.height > limit:
+                raise Image.DecompressionBombError
+            if size is not None and min(image.size) > 4 * size:
+                image.draft("RGB", (2 * size, 2 * size))  # JPEG only: decodes at 1/2, 1/4 or 1/8, never below this size
+        return _fitted(_rgb(ImageOps.exif_transpose(image), file), size, fit, resample)
     except DataError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        limit = Image.MAX_IMAGE_PIXELS
         raise DataError(f"image {file} has over {limit} pixels, the limit PIL.Image.MAX_IMAGE_PIXELS") from None
     except UnidentifiedImageError:
-        raise DataError(f"image {file} is not in a format that Pillow knows ({length} bytes)") from None
-    except (
-        Exception
-    ) as error:  # Pillow's plugins raise whatever their parsers meet: OSError, SyntaxError, struct.error ...
+        raise DataError(f"image {file} is not in a format that Pillow knows") from None
+    except Exception as error:  # Pillow's plugins raise what their parsers meet: OSError, SyntaxError, struct.error ...
         raise DataError(f"image {file} is corrupt or truncated: {error}") from error
 
 

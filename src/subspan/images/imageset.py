@@ -14,6 +14,7 @@ from subspan.images.errors import DataError
 
 UInt8Array = NDArray[np.uint8]
 IntArray = NDArray[np.int64]
+PARTS = ("train", "val", "test")  # into which a data set of few-shot learning is usually divided
 
 
 @dataclass(frozen=True, eq=False, repr=False)

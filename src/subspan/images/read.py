@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from subspan.images.decode import Fit, ReadOptions
 from subspan.images.errors import DataError
 from subspan.images.formats.registry import image_formats
 from subspan.images.imageset import ImageSet
-from subspan.images.options import Fit, ReadOptions
 
 
 def read_images(

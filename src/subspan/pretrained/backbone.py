@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from subspan.arrays import FloatArray
 from subspan.backbones.modules import feature_dim, module_digest
 from subspan.images.classfiles import ImageFile, read_file
-from subspan.images.decode import convert_image, decode_image, usable_cores
+from subspan.images.decode import Fit, decode_image, usable_cores
 from subspan.images.errors import DataError
-from subspan.images.options import Fit
 from subspan.values import normalised, tensor_of
 
 Pixels = NDArray[np.uint8]
@@ -75,14 +74,11 @@ class Preprocessing:
                     f"image {name} must be uint8 (height, width, 3); got {image.dtype} {tuple(image.shape)}"
                 )
             image = PIL.Image.fromarray(image)
-        if isinstance(image, PIL.Image.Image):
-            square = convert_image(image, name, self.resize, self.fit, resample)
-        elif isinstance(image, bytes):
-            square = decode_image(image, name, self.resize, self.fit, resample)
-        else:
+        if not isinstance(image, PIL.Image.Image | bytes):
             raise DataError(
                 f"image {name} must be bytes, a path, a Pillow image or an array; got {type(image).__name__}"
             )
+        square = decode_image(image, name, self.resize, self.fit, resample)
         start = (self.resize - self.size) // 2
         return square[start : start + self.size, start : start + self.size]
 

@@ -1,17 +1,17 @@
 """CIFAR-100 as its python files: ``train``, ``test`` and ``meta`` in one folder (cifar-100-python)."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from subspan.images.decode import ReadOptions
 from subspan.images.errors import DataError
-from subspan.images.fields import as_array, as_labels, as_names
-from subspan.images.formats.arrays import Block, image_set_of_blocks, numbered_files
+from subspan.images.formats.arrays import Block, image_set_of_blocks, labelled
 from subspan.images.formats.registry import register_format
 from subspan.images.imageset import ImageSet
-from subspan.images.options import ReadOptions
-from subspan.images.safe_pickle import load_dictionary
+from subspan.images.safe_pickle import as_array, as_labels, as_names, load_dictionary
 
 TAKES = "CIFAR-100's python files (train, test and meta)"
 PARTS = ("train", "test")
@@ -44,18 +44,15 @@ def _block(file: Path, part: str, names: list[str]) -> Block:
     side = int(np.sqrt(rows.shape[-1] // CHANNELS)) if rows.ndim == 2 else 0
     if rows.dtype != np.uint8 or rows.ndim != 2 or side * side * CHANNELS != rows.shape[1]:
         raise DataError(f"data of {file} must be uint8 (n, 3 x side x side), got {rows.dtype} {rows.shape}")
-    if labels.shape != (len(rows),) or not (labels.size == 0 or 0 <= labels.min() <= labels.max() < len(names)):
-        raise DataError(f"fine_labels of {file} must be {len(rows)} numbers below {len(names)}, got {labels.shape}")
-    keys = [names[label] for label in labels.tolist()]
-    files = numbered_files(keys, part)
-    if "filenames" in record:
-        filenames = as_names(record["filenames"], f"filenames of {file}")
-        if len(filenames) != len(keys):
-            raise DataError(f"{file} holds {len(keys)} images and {len(filenames)} filenames")
-        given = [f"{key}/{part}-{name}" for key, name in zip(keys, filenames, strict=True)]
-        files = given if len(set(given)) == len(given) else files
     images = np.ascontiguousarray(rows.reshape(-1, CHANNELS, side, side).transpose(0, 2, 3, 1))
-    return Block(images, keys, files, part)
+    block = labelled(images, labels, dict(enumerate(names)), file, part, part)
+    if "filenames" not in record:
+        return block
+    filenames = as_names(record["filenames"], f"filenames of {file}")
+    if len(filenames) != len(block.keys):
+        raise DataError(f"{file} holds {len(block.keys)} images and {len(filenames)} filenames")
+    given = [f"{key}/{part}-{name}" for key, name in zip(block.keys, filenames, strict=True)]
+    return replace(block, files=given) if len(set(given)) == len(given) else block
 
 
 def _field(record: dict[str, Any], name: str, file: Path) -> Any:

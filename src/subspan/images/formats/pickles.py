@@ -13,13 +13,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from subspan.images.decode import ReadOptions
 from subspan.images.errors import DataError
-from subspan.images.fields import as_dictionary, as_labels, as_names, text
-from subspan.images.formats.arrays import Block, as_pixels, image_set_of_blocks, numbered_files
+from subspan.images.formats.arrays import Block, as_pixels, image_set_of_blocks, labelled
 from subspan.images.formats.registry import register_format
-from subspan.images.imageset import ImageSet
-from subspan.images.options import PARTS, ReadOptions
-from subspan.images.safe_pickle import load_dictionary
+from subspan.images.imageset import PARTS, ImageSet, IntArray
+from subspan.images.safe_pickle import as_dictionary, as_labels, as_names, load_dictionary, text
 
 TAKES = "all.pickle, miniImageNet_category_split_*.pickle, mini-imagenet-cache-*.pkl, or one such file"
 WHOLE = "all.pickle"
@@ -63,56 +64,45 @@ def _block(file: Path) -> Block:
     record = load_dictionary(file)
     if {"image_data", "class_dict"} <= set(record):
         images = as_pixels(record["image_data"], f"image_data of {file}")
-        keys = _keys_by_index(record["class_dict"], len(images), file)
+        labels, names = _by_index(record["class_dict"], len(images), file)
     elif {"data", "labels"} <= set(record):
         images = as_pixels(record["data"], f"data of {file}")
-        keys = _keys_by_label(record, file)
+        labels = as_labels(record["labels"], f"labels of {file}")
+        names = _names_by_label(record, labels, file)
     else:
         raise DataError(
             f"{file} holds {', '.join(record) or 'nothing'}; data and labels or image_data and class_dict are needed"
         )
-    if len(keys) != len(images):
-        raise DataError(f"{file} holds {len(images)} images and {len(keys)} labels")
-    return Block(images, keys, numbered_files(keys, file.stem), _part(file))
+    return labelled(images, labels, names, file, _part(file), file.stem)
 
 
-def _keys_by_index(classes: Any, n: int, file: Path) -> list[str]:
-    keys: list[str | None] = [None] * n
-    for name, indices in as_dictionary(classes, f"class_dict of {file}").items():
-        for i in as_labels(indices, f"the indices of {text(name)} in class_dict of {file}").tolist():
-            if not 0 <= i < n or keys[i] is not None:
+def _by_index(classes: Any, n: int, file: Path) -> tuple[IntArray, dict[int, str]]:
+    """Labels (n,) and their names from the indices of the images of each class."""
+    labels, names = np.full(n, -1), {}
+    for label, (key, indices) in enumerate(as_dictionary(classes, f"class_dict of {file}").items()):
+        names[label] = name = text(key)
+        for i in as_labels(indices, f"the indices of {name} in class_dict of {file}").tolist():
+            if not 0 <= i < n or labels[i] >= 0:
                 raise DataError(
-                    f"class_dict of {file} must give each of {n} images one class, image {i} of {text(name)} not so"
+                    f"class_dict of {file} must give each of {n} images one class, image {i} of {name} not so"
                 )
-            keys[i] = text(name)
-    named = [key for key in keys if key is not None]
-    if len(named) < n:
-        raise DataError(f"class_dict of {file} must give each of {n} images one class, {n - len(named)} have none")
-    return named
+            labels[i] = label
+    if len(without := np.flatnonzero(labels < 0)):
+        raise DataError(f"class_dict of {file} must give each of {n} images one class, {len(without)} have none")
+    return labels, names
 
 
-def _keys_by_label(record: dict[str, Any], file: Path) -> list[str]:
-    labels = as_labels(record["labels"], f"labels of {file}")
-    names = _names_by_label(record, int(labels.max(initial=0)), file)
-    missing = sorted(set(labels.tolist()) - set(names))
-    if missing:
-        raise DataError(f"{file} has images with label {missing[0]} and no class name for it")
-    return [names[label] for label in labels.tolist()]
-
-
-def _names_by_label(record: dict[str, Any], largest: int, file: Path) -> dict[int, str]:
+def _names_by_label(record: dict[str, Any], labels: IntArray, file: Path) -> dict[int, str]:
     if "catname2label" in record:
         where = f"catname2label of {file}"
-        labels = as_dictionary(record["catname2label"], where)
-        return _named(list(labels.values()), [text(name) for name in labels], where)
-    if "label2catname" in record:
-        names, where = record["label2catname"], f"label2catname of {file}"
-        if isinstance(names, dict):
-            return _named(list(names), as_names(list(names.values()), where), where)
-        return dict(enumerate(as_names(names, where)))
-    width = len(str(largest))
-    return {label: f"class {label:0{width}d}" for label in range(largest + 1)}
-
-
-def _named(labels: list[Any], names: list[str], where: str) -> dict[int, str]:
-    return dict(zip(as_labels(labels, f"the labels in {where}").tolist(), names, strict=True))
+        known = as_dictionary(record["catname2label"], where)
+        numbers, names = list(known.values()), list(known)
+    elif "label2catname" in record:
+        where, known = f"label2catname of {file}", record["label2catname"]
+        if not isinstance(known, dict):
+            return dict(enumerate(as_names(known, where)))
+        numbers, names = list(known), list(known.values())
+    else:
+        width = len(str(labels.max(initial=0)))
+        return {label: f"class {label:0{width}d}" for label in labels.tolist()}
+    return dict(zip(as_labels(numbers, f"the labels in {where}").tolist(), as_names(names, where), strict=True))

@@ -1,20 +1,16 @@
 """miniImageNet as Ravi and Larochelle list it: train.csv, val.csv and test.csv beside images in any arrangement."""
 
-import csv
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from subspan.images.classfiles import ClassFile, Found, ImageFile, image_set_of
+from subspan.images.classfiles import ImageFile, image_set_of, open_images
+from subspan.images.decode import ReadOptions
 from subspan.images.errors import DataError
-from subspan.images.formats import folders, zips
 from subspan.images.formats.registry import register_format
-from subspan.images.imageset import ImageSet
-from subspan.images.options import PARTS, ReadOptions
+from subspan.images.imageset import PARTS, ImageSet
+from subspan.images.lists import COLUMNS, ENCODING, read_csv
 
 TAKES = "train.csv, val.csv and test.csv (filename,label) beside a flat folder, class folders or zips of images"
-COLUMNS = {"filename", "label"}
-ENCODING = "utf-8-sig"  # spreadsheets begin a CSV with a byte order mark
 
 
 @register_format("ravi")
@@ -24,96 +20,55 @@ def recognise(path: Path) -> bool:
     Where all images lie in one folder, other CSVs count too, and reading says what is wrong with them: the classes can
     come from nowhere else.
     """
-    folder = _csv_folder(path)
-    if folder is None:
+    folder, missing = _csv_folder(path)
+    if len(missing) == len(PARTS):
         return False
-    if not _missing(folder):
+    if not missing:
         with (folder / "train.csv").open(encoding=ENCODING, errors="replace") as file:
             if {column.strip() for column in file.readline().split(",")} >= COLUMNS:
                 return True
-    with _open_images(path) as found:
+    with open_images(path) as found:
         return len({PurePosixPath(image.file).parent.name for image in found.images}) == 1
 
 
 def read(path: Path, options: ReadOptions) -> ImageSet:
     """The listed images, named ``<label>/<filename>`` wherever they lie; images that no CSV lists are left out."""
-    folder = _csv_folder(path)
-    assert folder is not None, "read follows recognise"
-    if missing := _missing(folder):
+    folder, missing = _csv_folder(path)
+    if missing:
         raise DataError(
             f"{folder} lacks {' and '.join(missing)}: images in one folder need the lists of all three parts"
         )
-    wanted = options.parts or PARTS
-    listed = {part: read_csv(folder / f"{part}.csv") for part in PARTS if part in wanted}
-    with _open_images(path) as everything:
-        images = everything.images
-        by_end = _by_end(images)
+    with open_images(path) as everything:
+        by_end: dict[str, list[ImageFile]] = {}  # images/cat/1.jpg by itself, by cat/1.jpg and by 1.jpg
+        for image in everything.images:
+            steps = PurePosixPath(image.file).parts
+            for first in range(len(steps)):
+                by_end.setdefault("/".join(steps[first:]), []).append(image)
         entries = []
-        for part, rows in listed.items():
-            for name, label in rows:
-                found = _find(PurePosixPath(name), label, by_end)
-                if not found:
-                    raise DataError(
-                        f"{folder / part}.csv lists {name}, which is not among the {len(images)} images of {path}"
-                    )
-                if len(found) > 1:
-                    raise DataError(
-                        f"{folder / part}.csv lists {name} of {label}, which may be {found[0].file} or {found[1].file}"
-                    )
-                entries.append(ClassFile(f"{label}/{PurePosixPath(name).name}", label, found[0].read, part))
+        for part in [part for part in PARTS if part in (options.parts or PARTS)]:
+            for name, label in read_csv(folder / f"{part}.csv"):
+                image = _find(PurePosixPath(name), label, by_end, f"{folder / part}.csv lists {name}", path)
+                entries.append(replace(image, file=f"{label}/{PurePosixPath(name).name}", key=label, part=part))
         return image_set_of(entries, path, options)
 
 
-def read_csv(path: Path) -> list[tuple[str, str]]:
-    """File name and label of every row of a CSV with the header ``filename,label``."""
-    rows = []
-    try:
-        with path.open(newline="", encoding=ENCODING) as file:
-            table = csv.DictReader(file)
-            columns = table.fieldnames or ()
-            if not set(columns) >= COLUMNS:
-                raise DataError(f"{path} must have the columns filename and label, got {', '.join(columns) or 'none'}")
-            for row in table:
-                if not row["filename"] or not row["label"]:
-                    raise DataError(f"line {table.line_num} of {path} must give a filename and a label")
-                rows.append((row["filename"], row["label"]))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as a table of filename and label: {error}") from error
-    return rows
-
-
-def _open_images(path: Path) -> AbstractContextManager[Found]:
-    """Other files are none of ours: the lists say what belongs to the data."""
-    return nullcontext(folders.find_images(path)) if folders.recognise(path) else zips.open_images(path)
-
-
-def _by_end(images: Sequence[ImageFile]) -> dict[str, list[ImageFile]]:
-    """Images by every end of their path: ``images/cat/1.jpg`` by itself, ``cat/1.jpg`` and ``1.jpg``."""
-    by_end: dict[str, list[ImageFile]] = {}
-    for image in images:
-        steps = PurePosixPath(image.file).parts
-        for first in range(len(steps)):
-            by_end.setdefault("/".join(steps[first:]), []).append(image)
-    return by_end
-
-
-def _find(name: PurePosixPath, label: str, by_end: dict[str, list[ImageFile]]) -> list[ImageFile]:
-    """The image of a row: of the listed path, else in a folder of its label, else of its bare name; all if several."""
+def _find(name: PurePosixPath, label: str, by_end: dict[str, list[ImageFile]], row: str, path: Path) -> ImageFile:
+    """The image of a row: of the listed path, else in a folder of its label, else of its bare name."""
     several: list[ImageFile] = []
     for end in (str(name), f"{label}/{name.name}", name.name):
         found = by_end.get(end, [])
         found = [image for image in found if image.file == end] or found
         if len(found) == 1:
-            return found
+            return found[0]
         several = several or found
-    return several
+    if several:
+        raise DataError(f"{row} of {label}, which may be {several[0].file} or {several[1].file}")
+    raise DataError(f"{row}, which is not among the images of {path}")
 
 
-def _csv_folder(path: Path) -> Path | None:
-    """The folder with the CSVs, or with some of them where none has all."""
-    folder = min((path / name for name in ("", "splits", "split")), key=lambda folder: len(_missing(folder)))
-    return folder if len(_missing(folder)) < len(PARTS) else None
-
-
-def _missing(folder: Path) -> list[str]:
-    return [f"{part}.csv" for part in PARTS if not (folder / f"{part}.csv").is_file()]
+def _csv_folder(path: Path) -> tuple[Path, list[str]]:
+    """The folder with the CSVs, or with most of them, and those that it lacks."""
+    found = []
+    for folder in (path, path / "splits", path / "split"):
+        found.append((folder, [f"{part}.csv" for part in PARTS if not (folder / f"{part}.csv").is_file()]))
+    return min(found, key=lambda pair: len(pair[1]))

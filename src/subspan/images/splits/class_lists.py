@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from subspan.images.errors import DataError
-from subspan.images.formats.lists import find_beside, find_list, read_json
-from subspan.images.formats.ravi import read_csv
-from subspan.images.imageset import ImageSet
-from subspan.images.options import PARTS
+from subspan.images.imageset import PARTS, ImageSet
+from subspan.images.lists import find_beside, find_list, read_csv, read_json
 from subspan.images.splits.drawing import divided, joined
 from subspan.images.splits.split import Split, SplitRecipe
 
@@ -17,7 +15,6 @@ from subspan.images.splits.split import Split, SplitRecipe
 class ClassLists(SplitRecipe):
     """What both single-session splits share: base images with held-out queries, pools and tests of other classes."""
 
-    seed: int = 0
     train: int | None = None  # images per base class; None: all that are not held out
     validation: int = 0  # images per base class for choosing a recipe
     held_out: int = 100  # images per base class that serve as base queries
@@ -27,35 +24,25 @@ class ClassLists(SplitRecipe):
 
     @property
     def name(self) -> str:
-        return self.kind if self.seed == 0 else f"{self.kind}:{self.seed}"
+        return self.kind if self.seed == 0 else super().name
 
     def of_classes(
-        self,
-        images: ImageSet,
-        base: Sequence[int],
-        extra: Sequence[int],
-        development: Sequence[int],
-        novel: Sequence[int],
+        self, images: ImageSet, base: list[int], development: list[int], novel: list[int], extra: Sequence[int] = ()
     ) -> Split:
-        base_counts, novel_counts = (self.train, self.validation, self.held_out), (self.novel_pool, self.novel_test)
-        train, validation, test = (joined(pieces) for pieces in divided(images, base, self.seed, base_counts))
-        pool, novel_test = divided(images, novel, self.seed, novel_counts)
-        development_pool, development_test = divided(images, development, self.seed, novel_counts)
+        counts, base_counts = (self.novel_pool, 0, self.novel_test), (self.train, self.validation, self.held_out)
+        pool, _, development_test = divided(images, development, self.seed, counts)
         return self.split(
             images,
-            base_classes=tuple(base),
+            base,
+            divided(images, base, self.seed, base_counts),
+            novel,
+            divided(images, novel, self.seed, counts),
             sessions=(),
-            novel_classes=tuple(novel),
-            base_train=train,
-            base_validation=validation,
-            base_test=test,
-            novel_support_pool=pool,
-            novel_test=novel_test,
             extra_classes=tuple(extra),
             extra_train=joined([images.indices_of(c) for c in extra]) if extra else None,
             development_classes=tuple(development),
-            development_support_pool=development_pool,
-            development_test=development_test,
+            development_support_pool=tuple(pool),
+            development_test=tuple(development_test),
         )
 
 
@@ -71,16 +58,17 @@ class RaviClasses(ClassLists):
 
     def make(self, images: ImageSet) -> Split:
         keys = self._keys(images)
-        train, val, test = ([images.class_index(key) for key in keys[part]] for part in PARTS)
-        return self.of_classes(images, train, [], val, test)
+        return self.of_classes(images, *([images.class_index(key) for key in keys[part]] for part in PARTS))
 
     def _keys(self, images: ImageSet) -> dict[str, list[str]]:
-        path = self._path(images)
+        if self.lists is None:
+            path = None if images.source is None else find_beside(images.source, ("ravi.json", "train.csv"))
+        else:
+            given = Path(self.lists)
+            path = find_list(images, given / "train.csv" if given.is_dir() else given, (), "split 'ravi'")
         if path is not None and path.suffix == ".csv":
-            return {
-                part: list(dict.fromkeys(label for _, label in read_csv(path.with_name(f"{part}.csv"))))
-                for part in PARTS
-            }
+            tables = {part: read_csv(path.with_name(f"{part}.csv")) for part in PARTS}
+            return {part: list(dict.fromkeys(label for _, label in rows)) for part, rows in tables.items()}
         if path is not None:
             record = read_json(path)
             if not isinstance(record, dict) or not set(PARTS) <= set(record):
@@ -93,13 +81,6 @@ class RaviClasses(ClassLists):
             f"split 'ravi' needs ravi.json or train.csv, val.csv and test.csv beside the images ({images.source}), or "
             "images that are themselves divided into train, val and test"
         )
-
-    def _path(self, images: ImageSet) -> Path | None:
-        if self.lists is None:
-            return None if images.source is None else find_beside(images.source, ("ravi.json", "train.csv"))
-        given = Path(self.lists)
-        path = given / "train.csv" if given.is_dir() else given
-        return find_list(images, path, (), "split 'ravi'")
 
 
 @dataclass(frozen=True)
@@ -118,7 +99,7 @@ class TieredClasses(ClassLists):
                 chosen[row["train_part"] or row["split"]].append(_class_of_row(images, row))
         except (KeyError, TypeError) as error:
             raise DataError(f"{path} must list classes with wnid, words, split and train_part: {error!r}") from error
-        return self.of_classes(images, chosen["a"], chosen["b"], chosen["val"], chosen["test"])
+        return self.of_classes(images, chosen["a"], chosen["val"], chosen["test"], chosen["b"])
 
 
 def _class_of_row(images: ImageSet, row: dict[str, str]) -> int:

@@ -1,7 +1,7 @@
 """Seeded draws that depend on names only: the same classes and file names give the same draw in any order or format."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -46,26 +46,36 @@ def shuffled_images(images: ImageSet, class_index: int, seed: int) -> IntArray:
     return shuffled[np.argsort(ranks, kind="stable")]
 
 
-def cut(indices: IntArray, counts: Sequence[int | None], what: str) -> list[IntArray]:
-    """Consecutive pieces of ``indices`` (m,) with the given counts; one may be ``None`` and takes what is left."""
-    asked = sum(count for count in counts if count is not None)
-    if any(count is not None and count < 0 for count in counts):
-        raise DataError(f"counts of images must be 0 or more, got {tuple(counts)}")
-    open_end = None in counts
-    if len(indices) < asked + open_end:
-        least = " + ".join("at least 1" if count is None else str(count) for count in counts)
+Counts = tuple[int | None, int | None, int | None]  # of images of a class; None takes what is left
+
+
+def cut(indices: IntArray, counts: Counts, what: str) -> list[IntArray]:
+    """Three consecutive pieces of ``indices`` (m,) with these counts, of which ``None`` takes what is left."""
+    numbers = [count for count in counts if count is not None]
+    if min(numbers) < 0:
+        raise DataError(f"counts of images must be 0 or more, got {counts}")
+    left = len(indices) - sum(numbers)
+    if left < (None in counts):
+        least = " + ".join("at least 1" if count is None else str(count) for count in counts if count != 0)
         raise DataError(f"{what} has {len(indices)} images, the split needs {least}")
-    left = len(indices) - asked
     ends = np.cumsum([left if count is None else count for count in counts])
     return np.split(indices, ends)[:-1]
 
 
 def divided(
-    images: ImageSet, classes: Sequence[int], seed: int, counts: Sequence[int | None]
-) -> list[tuple[IntArray, ...]]:
-    """Each class's images shuffled by seed and cut by ``counts``: one tuple per count, with one array per class."""
-    pieces = [cut(shuffled_images(images, c, seed), counts, f"class {images.class_keys[c]!r}") for c in classes]
-    return [tuple(piece[i] for piece in pieces) for i in range(len(counts))]
+    images: ImageSet, classes: Sequence[int], seed: int, counts: Counts | Callable[[int], Counts]
+) -> list[list[IntArray]]:
+    """Each class's images shuffled by seed and cut by ``counts``, of all classes or of each: one array per class."""
+    pieces = []
+    for c in classes:
+        own = counts(c) if callable(counts) else counts
+        pieces.append(cut(shuffled_images(images, c, seed), own, f"class {images.class_keys[c]!r}"))
+    return [[piece[i] for piece in pieces] for i in range(3)]
+
+
+def in_sessions(classes: Sequence[int], ways: int) -> tuple[tuple[int, ...], ...]:
+    """Classes in sessions of this many ways; the last may have fewer."""
+    return tuple(tuple(classes[i : i + ways]) for i in range(0, len(classes), ways))
 
 
 def joined(pieces: Sequence[IntArray]) -> IntArray:

@@ -6,9 +6,9 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from subspan.images.errors import DataError
-from subspan.images.formats.lists import find_list, read_json
 from subspan.images.imageset import ImageSet, IntArray
-from subspan.images.splits.drawing import cut, generator, joined, sorted_by_file
+from subspan.images.lists import find_list, read_json
+from subspan.images.splits.drawing import cut, generator, sorted_by_file
 from subspan.images.splits.split import Split, SplitRecipe
 
 LIST_NAMES = ("fscil-session-images.json.gz", "fscil-session-images.json")
@@ -26,7 +26,6 @@ class FixedSessions(SplitRecipe):
     kind = "fixed"
 
     validation: int = 0  # images per base class taken from the listed training images
-    seed: int = 0  # of that draw
     lists: Path | str | None = None  # fscil-session-images.json.gz; None: found beside the images
 
     @property
@@ -53,7 +52,7 @@ class FixedSessions(SplitRecipe):
         kept, held_out = [], []
         for key in sessions[0]:
             shuffled = generator(self.seed, f"images of {key}").permutation(sorted_by_file(images, train[key]))
-            validation, rest = cut(shuffled, (self.validation, None), f"the training list of class {key!r}")
+            validation, rest, _ = cut(shuffled, (self.validation, None, 0), f"the training list of class {key!r}")
             kept.append(rest)
             held_out.append(validation)
         novel = [key for session in sessions[1:] for key in session]
@@ -63,14 +62,11 @@ class FixedSessions(SplitRecipe):
             pools.append(np.concatenate([train[key], sorted_by_file(images, unlisted)]))
         return self.split(
             images,
-            base_classes=tuple(class_of[key] for key in sessions[0]),
+            [class_of[key] for key in sessions[0]],
+            [kept, held_out, [test[key] for key in sessions[0]]],
+            [class_of[key] for key in novel],
+            [pools, [], [test[key] for key in novel]],
             sessions=tuple(tuple(class_of[key] for key in session) for session in sessions[1:]),
-            novel_classes=tuple(class_of[key] for key in novel),
-            base_train=joined(kept),
-            base_validation=joined(held_out),
-            base_test=joined([test[key] for key in sessions[0]]),
-            novel_support_pool=tuple(pools),
-            novel_test=tuple(test[key] for key in novel),
             listed_support=min((len(train[key]) for key in novel), default=0),
         )
 

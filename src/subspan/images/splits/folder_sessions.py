@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from subspan.images.errors import DataError
-from subspan.images.imageset import ImageSet, IntArray
-from subspan.images.splits.drawing import cut, joined, shuffled_classes, shuffled_images
+from subspan.images.imageset import ImageSet
+from subspan.images.splits.drawing import Counts, divided, in_sessions, shuffled_classes
 from subspan.images.splits.split import Split, SplitRecipe
 
 
@@ -19,7 +19,6 @@ class FolderSessions(SplitRecipe):
 
     kind = "folder"
 
-    seed: int = 0
     base_fraction: float = 0.6  # of the classes
     ways: int = 5
     validation_fraction: float = 0.1  # of the images of each base class
@@ -28,35 +27,7 @@ class FolderSessions(SplitRecipe):
     least_train: int = 5  # images per base class that must remain for training
     least_pool: int = 5  # images per novel class that must remain for support
 
-    @property
-    def name(self) -> str:
-        return f"{self.kind}:{self.seed}"
-
     def make(self, images: ImageSet) -> Split:
-        self._check()
-        base_count = round(self.base_fraction * len(images.class_keys))
-        if base_count < self.least_base_classes:
-            raise DataError(
-                f"a folder split needs at least {self.least_base_classes} base classes, {self.base_fraction:g} of "
-                f"{len(images.class_keys)} classes is {base_count}"
-            )
-        order = shuffled_classes(images, self.seed)
-        base, novel = tuple(order[:base_count]), tuple(order[base_count:])
-        base_pieces = [self._cut(images, c, self.validation_fraction, self.least_train) for c in base]
-        novel_pieces = [self._cut(images, c, 0.0, self.least_pool) for c in novel]
-        return self.split(
-            images,
-            base_classes=base,
-            sessions=tuple(novel[i : i + self.ways] for i in range(0, len(novel), self.ways)),
-            novel_classes=novel,
-            base_train=joined([train for train, _, _ in base_pieces]),
-            base_validation=joined([validation for _, validation, _ in base_pieces]),
-            base_test=joined([test for _, _, test in base_pieces]),
-            novel_support_pool=tuple(pool for pool, _, _ in novel_pieces),
-            novel_test=tuple(test for _, _, test in novel_pieces),
-        )
-
-    def _check(self) -> None:
         if not 0 < self.base_fraction <= 1:
             raise DataError(f"the fraction of base classes must lie in (0, 1], got {self.base_fraction}")
         if self.ways < 1:
@@ -66,20 +37,35 @@ class FolderSessions(SplitRecipe):
                 "fractions of validation and test images must be 0 or more and sum to less than 1, got "
                 f"{self.validation_fraction} and {self.test_fraction}"
             )
-
-    def _cut(self, images: ImageSet, class_index: int, validation_fraction: float, least: int) -> list[IntArray]:
-        shuffled = shuffled_images(images, class_index, self.seed)
-        parts = [] if images.parts is None else [images.parts[i] for i in shuffled]
-        validation = parts.count("val") or _count(validation_fraction, len(shuffled))
-        test = parts.count("test") or _count(self.test_fraction, len(shuffled))
-        what = f"class {images.class_keys[class_index]!r}"
-        if len(shuffled) < least + validation + test:
+        base_count = round(self.base_fraction * len(images.class_keys))
+        if base_count < self.least_base_classes:
             raise DataError(
-                f"{what} has {len(shuffled)} images, a folder split needs at least {least} beside {validation} for "
-                f"validation and {test} for test"
+                f"a folder split needs at least {self.least_base_classes} base classes, {self.base_fraction:g} of "
+                f"{len(images.class_keys)} classes is {base_count}"
             )
-        return cut(shuffled, (len(shuffled) - validation - test, validation, test), what)
+        order = shuffled_classes(images, self.seed)
+        base, novel = order[:base_count], order[base_count:]
+
+        def counts(class_index: int) -> Counts:
+            return self._counts(images, class_index, class_index in base)
+
+        base_images, novel_images = (divided(images, classes, self.seed, counts) for classes in (base, novel))
+        return self.split(images, base, base_images, novel, novel_images, sessions=in_sessions(novel, self.ways))
+
+    def _counts(self, images: ImageSet, class_index: int, base: bool) -> Counts:
+        """How many images of a class are for training or support, for validation, and for test."""
+        indices = images.indices_of(class_index)
+        parts = [] if images.parts is None else [images.parts[i] for i in indices]
+        validation = parts.count("val") or _share(self.validation_fraction if base else 0.0, len(indices))
+        test = parts.count("test") or _share(self.test_fraction, len(indices))
+        least = self.least_train if base else self.least_pool
+        if len(indices) < least + validation + test:
+            raise DataError(
+                f"class {images.class_keys[class_index]!r} has {len(indices)} images, a folder split needs at least "
+                f"{least} beside {validation} for validation and {test} for test"
+            )
+        return len(indices) - validation - test, validation, test
 
 
-def _count(fraction: float, images: int) -> int:
+def _share(fraction: float, images: int) -> int:
     return max(1, round(fraction * images)) if fraction > 0 else 0

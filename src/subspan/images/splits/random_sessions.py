@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from subspan.images.errors import DataError
-from subspan.images.imageset import ImageSet, IntArray
-from subspan.images.splits.drawing import cut, divided, generator, joined, shuffled_classes, sorted_by_file
+from subspan.images.imageset import ImageSet
+from subspan.images.splits.drawing import cut, divided, generator, in_sessions, shuffled_classes, sorted_by_file
 from subspan.images.splits.split import Split, SplitRecipe
 
 
@@ -22,7 +22,6 @@ class RandomSessions(SplitRecipe):
 
     kind = "random"
 
-    seed: int = 0
     pooled: bool = False
     base_classes: int = 60
     sessions: int = 8
@@ -35,7 +34,7 @@ class RandomSessions(SplitRecipe):
 
     @property
     def name(self) -> str:
-        return f"{self.kind}:{self.seed}" + ":pooled" * self.pooled + ":validation" * (self.test == 0)
+        return super().name + ":pooled" * self.pooled + ":validation" * (self.test == 0)
 
     def for_choices(self) -> "RandomSessions":
         """The same split without its test images: what is chosen on it has met none of them.
@@ -45,38 +44,27 @@ class RandomSessions(SplitRecipe):
         return replace(self, test=0, novel_pool=self.novel_pool - self.novel_test)
 
     def make(self, images: ImageSet) -> Split:
-        novel_classes = self.sessions * self.ways
+        count = self.base_classes + self.sessions * self.ways
         if self.base_classes < 1 or self.sessions < 0 or self.ways < 1:
             raise DataError(
                 f"a random split needs at least 1 base class, 0 sessions and 1 way, got {self.base_classes}, "
                 f"{self.sessions} and {self.ways}"
             )
-        if len(images.class_keys) < self.base_classes + novel_classes:
+        if len(images.class_keys) < count:
             raise DataError(
-                f"{self.base_classes} base classes and {self.sessions} sessions of {self.ways} need "
-                f"{self.base_classes + novel_classes} classes, these images have {len(images.class_keys)}"
+                f"{self.base_classes} base classes and {self.sessions} sessions of {self.ways} need {count} classes, "
+                f"these images have {len(images.class_keys)}"
             )
         order = shuffled_classes(images, self.seed)
-        base = tuple(order[: self.base_classes])
-        novel = tuple(order[self.base_classes : self.base_classes + novel_classes])
+        base, novel = order[: self.base_classes], order[self.base_classes : count]
         counts = (self.train, self.validation, self.test)
-        pieces = self._pooled(images, base, counts) if self.pooled else divided(images, base, self.seed, counts)
-        train, validation, test = map(joined, pieces)
-        pools, novel_test = divided(images, novel, self.seed, (self.novel_pool, self.novel_test))
-        return self.split(
-            images,
-            base_classes=base,
-            sessions=tuple(novel[i : i + self.ways] for i in range(0, novel_classes, self.ways)),
-            novel_classes=novel,
-            base_train=train,
-            base_validation=validation,
-            base_test=test,
-            novel_support_pool=pools,
-            novel_test=novel_test,
-        )
-
-    def _pooled(self, images: ImageSet, base: tuple[int, ...], counts: tuple[int, ...]) -> list[tuple[IntArray, ...]]:
-        by_key = sorted(base, key=lambda c: images.class_keys[c])
-        pool = [int(i) for c in by_key for i in sorted_by_file(images, images.indices_of(c))]
-        shuffled = generator(self.seed, "pooled base images").permutation(pool)
-        return [(piece,) for piece in cut(shuffled, [n * len(base) for n in counts], "the pool of base images")]
+        if self.pooled:
+            by_key = sorted(base, key=lambda c: images.class_keys[c])
+            pool = [int(i) for c in by_key for i in sorted_by_file(images, images.indices_of(c))]
+            shuffled = generator(self.seed, "pooled base images").permutation(pool)
+            train, validation, test = (n * len(base) for n in counts)
+            base_images = [[piece] for piece in cut(shuffled, (train, validation, test), "the pool of base images")]
+        else:
+            base_images = divided(images, base, self.seed, counts)
+        novel_images = divided(images, novel, self.seed, (self.novel_pool, 0, self.novel_test))
+        return self.split(images, base, base_images, novel, novel_images, sessions=in_sessions(novel, self.ways))

@@ -3,17 +3,19 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from subspan.images.errors import DataError
 from subspan.images.imageset import ImageSet, IntArray
+from subspan.images.splits.drawing import joined
 
 Option = int | float | str | bool | None
+OF_BASE = ("base_train", "base_validation", "base_test", "extra_train")  # fields with one array of images
+PER_CLASS = ("novel_support_pool", "novel_test", "development_support_pool", "development_test")  # one array per class
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,15 +59,12 @@ class Split:
         roles = (*self.base_classes, *self.extra_classes, *self.novel_classes, *self.development_classes)
         if len(set(roles)) != len(roles):
             raise DataError("a class may have one role only (base, extra, novel or development) in a split")
-        for what, classes, pools in (
-            ("novel support pools", self.novel_classes, self.novel_support_pool),
-            ("novel test sets", self.novel_classes, self.novel_test),
-            ("development support pools", self.development_classes, self.development_support_pool),
-            ("development test sets", self.development_classes, self.development_test),
-        ):
-            if len(classes) != len(pools):
-                raise DataError(f"one array per class: {len(classes)} classes, {len(pools)} {what}")
-        everything = np.concatenate(self._image_arrays())
+        for what in PER_CLASS:
+            classes, arrays = getattr(self, f"{what.partition('_')[0]}_classes"), getattr(self, what)
+            if len(classes) != len(arrays):
+                raise DataError(f"{what} must have one array per class: {len(classes)} classes, {len(arrays)} arrays")
+        arrays = [getattr(self, what) for what in OF_BASE] + [one for what in PER_CLASS for one in getattr(self, what)]
+        everything = np.concatenate([array for array in arrays if array is not None])
         if len(np.unique(everything)) != len(everything):
             raise DataError("an image may serve one purpose only in a split")
 
@@ -74,12 +73,6 @@ class Split:
             f"Split({self.name!r}, {len(self.base_classes)} base and {len(self.novel_classes)} novel classes in "
             f"{len(self.sessions)} sessions, digest {self.digest()[:12]})"
         )
-
-    def _image_arrays(self) -> list[IntArray]:
-        extra = [] if self.extra_train is None else [self.extra_train]
-        single = [self.base_train, self.base_validation, self.base_test, *extra]
-        per_class = (self.novel_support_pool, self.novel_test, self.development_support_pool, self.development_test)
-        return [*single, *(indices for pool in per_class for indices in pool)]
 
     @property
     def training_classes(self) -> tuple[int, ...]:
@@ -103,8 +96,9 @@ class Split:
             return self.base_train
         return np.sort(np.concatenate([self.base_train, self.extra_train]))
 
-    @cached_property
-    def _digest(self) -> str:
+    def digest(self) -> str:
+        """sha256 over options, class keys and chosen file names: equal on every machine and for every data format."""
+
         def keys(classes: tuple[int, ...]) -> list[str]:
             return [self.class_keys[c] for c in classes]
 
@@ -115,16 +109,12 @@ class Split:
         record["sessions"] = [keys(session) for session in self.sessions]
         for what in ("base_classes", "novel_classes", "extra_classes", "development_classes"):
             record[what] = keys(getattr(self, what))
-        for what in ("base_train", "base_validation", "base_test", "extra_train"):
+        for what in OF_BASE:
             record[what] = sorted(names(getattr(self, what)))  # sets: the image set's own order must not show
-        for what in ("novel_support_pool", "novel_test", "development_support_pool", "development_test"):
+        for what in PER_CLASS:
             record[what] = [names(images) for images in getattr(self, what)]  # protocols take the first of each
         text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def digest(self) -> str:
-        """sha256 over options, class keys and chosen file names: equal on every machine and for every data format."""
-        return self._digest
 
     def check_made_from(self, images: ImageSet) -> None:
         """Raise unless ``images`` has the classes and files, in order, of the set this split was made from."""
@@ -138,17 +128,46 @@ class SplitRecipe(ABC):
 
     kind: ClassVar[str]
 
+    seed: int = 0
+
     @property
-    @abstractmethod
     def name(self) -> str:
         """As on the command line."""
+        return f"{self.kind}:{self.seed}"
 
     @abstractmethod
     def make(self, images: ImageSet) -> Split:
         """The split of these images."""
 
-    def split(self, images: ImageSet, **roles: Any) -> Split:
-        """The split of these images with these classes and indices, under the recipe's name and options."""
+    def split(
+        self,
+        images: ImageSet,
+        base: Sequence[int],
+        base_images: Sequence[Sequence[IntArray]],
+        novel: Sequence[int],
+        novel_images: Sequence[Sequence[IntArray]],
+        **roles: Any,
+    ) -> Split:
+        """The split of these images under the recipe's name and options; ``roles`` are further fields.
+
+        ``base_images`` are those for training, for validation and for test, each in any pieces; ``novel_images`` the
+        support pools, what is left out, and the test images, each with one array per novel class.
+        """
+        train, validation, test = map(joined, base_images)
+        pools, _, tests = map(tuple, novel_images)
         options = asdict(self)
         options.pop("lists", None)  # where the lists lie is no part of what they say
-        return Split(name=self.name, options=options, class_keys=images.class_keys, files=images.files, **roles)
+        return Split(
+            name=self.name,
+            options=options,
+            base_classes=tuple(base),
+            novel_classes=tuple(novel),
+            base_train=train,
+            base_validation=validation,
+            base_test=test,
+            novel_support_pool=pools,
+            novel_test=tests,
+            class_keys=images.class_keys,
+            files=images.files,
+            **roles,
+        )
