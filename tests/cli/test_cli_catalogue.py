@@ -113,7 +113,8 @@ def test_evaluate_prints_what_it_measured(catalogue: Path, tmp_path: Path, subsp
 
 def test_init_from_weights_needs_no_photographs(tmp_path: Path, subspan, network: str):
     rows = np.random.default_rng(0).normal(size=(12, made.WIDTH)).astype(np.float32)
-    save_file({"classifier.weight": rows, "classifier.bias": np.zeros(12, np.float32)}, tmp_path / "head.safetensors")
+    bias = 1e3 * np.eye(12, dtype=np.float32)[7]
+    save_file({"classifier.weight": rows, "classifier.bias": bias}, tmp_path / "head.safetensors")
     (tmp_path / "names.txt").write_text("\n".join(f"part {i}" for i in range(12)) + "\n")
     common = ("--weights", tmp_path / "head.safetensors", "--names", tmp_path / "names.txt", "--backbone", network)
     status, out, _ = subspan("init", tmp_path / "w.subspan", *common)
@@ -121,6 +122,8 @@ def test_init_from_weights_needs_no_photographs(tmp_path: Path, subspan, network
     assert "12 classes, method subspace" in out
     assert "Nothing was held out" in out
     photographs = made.write_folders(tmp_path / "new", {"pink": 5})
+    _, out, _ = subspan("predict", tmp_path / "w.subspan", photographs, "--trust", "--json")
+    assert {one["name"] for one in json.loads(out)} == {"part 7"}, "the bias counts"
     _, out, _ = subspan("add", tmp_path / "w.subspan", photographs, "--trust")
     assert "what this cost them is unknown" in out
     _, out, _ = subspan("classes", tmp_path / "w.subspan", "--json")

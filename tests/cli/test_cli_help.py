@@ -20,9 +20,7 @@ from subspan.train.recipe import Recipe
 from subspan.train.trainer import Runtime
 
 GROUPS = {"": cli.COMMANDS, "reproduce ": cli.EXPERIMENTS}
-COMMANDS = {
-    g + name: cli.load(file, name) for g, titles in GROUPS.items() for name, (_, file) in cli.places(titles).items()
-}
+COMMANDS = {g + name: cli.load(file, name) for g, files in GROUPS.items() for name, (_, file) in files.items()}
 
 
 def examples(text: str) -> Iterator[list[str]]:
@@ -41,11 +39,8 @@ def test_every_command_has_an_example_that_it_understands(name: str):
 
 
 def test_the_lists_say_what_the_commands_say():
-    listed = {
-        g + name: one
-        for g, titles in GROUPS.items()
-        for name, one in cli.lazy_group(titles)(commands={}).commands.items()
-    }
+    groups = {group: cli.lazy_group(files)(commands={}) for group, files in GROUPS.items()}
+    listed = {group + name: one for group, made in groups.items() for name, one in made.commands.items()}
     assert {name: one.help for name, one in listed.items()} == {name: one.help for name, one in COMMANDS.items()}
 
 

@@ -19,28 +19,39 @@ from typer.main import get_command
 
 from subspan import __version__
 
-COMMANDS = {  # the titles of the list of commands, the files below each, and the commands in each file
-    "Photographs": {
-        "catalogue": "init add predict evaluate classes sessions undo rename remove prune export backbones",
-        "serve": "serve",
-    },
-    "Research": {"bench": "bench", "sweep": "sweep", "methods": "methods", "features": "convert"},
-    "Training": {"train": "train", "features": "extract pack", "recipes": "recipes"},
+COMMANDS = {  # of each command the title that it is listed below, and its file
+    name: (title, file)
+    for title, file, names in (
+        (
+            "Photographs",
+            "catalogue",
+            "init add predict evaluate classes sessions undo rename remove prune export backbones",
+        ),
+        ("Photographs", "serve", "serve"),
+        ("Research", "bench", "bench"),
+        ("Research", "sweep", "sweep"),
+        ("Research", "methods", "methods"),
+        ("Research", "features", "convert"),
+        ("Training", "train", "train"),
+        ("Training", "features", "extract pack"),
+        ("Training", "recipes", "recipes"),
+    )
+    for name in names.split()
 }
-EXPERIMENTS = {"Commands": {"reproduce": "multi-session single-session"}}
+EXPERIMENTS = {"multi-session": ("Commands", "reproduce"), "single-session": ("Commands", "reproduce")}
 OTHER_NAMES = {"log": "sessions", "systems": "methods"}  # what commands answer to, too
 INTERRUPTED = 130  # the status with which typer ends a command at Ctrl-C, without a word
 MARKUP = "markdown"  # of help texts
 
 
-def lazy_group(titles: dict[str, dict[str, str]]) -> type[TyperGroup]:
+def lazy_group(files: dict[str, tuple[str, str]]) -> type[TyperGroup]:
     """The class of a group of commands that are listed from their source and imported when they run."""
 
     class LazyGroup(TyperGroup):
         def __init__(self, *, commands: dict[str, Any], **settings: Any) -> None:
             listed = {
                 name: TyperCommand(name, help=_docstrings(file)[name], rich_help_panel=title)
-                for name, (title, file) in places(titles).items()
+                for name, (title, file) in files.items()
             }
             super().__init__(commands={**listed, **commands}, **settings)
 
@@ -51,20 +62,10 @@ def lazy_group(titles: dict[str, dict[str, str]]) -> type[TyperGroup]:
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             """The command itself, which is to run."""
             given, command, rest = super().resolve_command(ctx, args)
-            name, files = getattr(command, "name", None), places(titles)
+            name = getattr(command, "name", None)
             return given, load(files[name][1], name) if name in files else command, rest
 
     return LazyGroup
-
-
-def places(titles: dict[str, dict[str, str]]) -> dict[str, tuple[str, str]]:
-    """Title and file of each command."""
-    return {
-        name: (title, file)
-        for title, files in titles.items()
-        for file, names in files.items()
-        for name in names.split()
-    }
 
 
 def load(file: str, name: str) -> Any:

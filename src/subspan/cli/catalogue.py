@@ -1,17 +1,20 @@
 """The commands for photographs: init, add, predict, evaluate, classes, sessions, undo, rename, remove and others."""
 
 import contextlib
+import csv
 import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from subspan.catalogue.catalogue import Catalogue, undo_last
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
+from subspan.catalogue.records import Evaluation
 from subspan.cli.parts import tables
 from subspan.cli.parts.flags import Values, with_flags
 from subspan.files.atomic import replacing
@@ -21,7 +24,9 @@ from subspan.pretrained.backbone import Image
 from subspan.pretrained.registry import list_sources
 from subspan.progress import shown_stages
 
+CHECKED = 64  # photographs at most that an export is checked with
 CataloguePath = Annotated[Path, typer.Argument(metavar="CATALOGUE", help="Catalogue, a folder NAME.subspan.")]
+FOLDER = "Folder of class folders, or a zip of them."
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Descriptions = Annotated[Path | None, typer.Option(help="JSON file, class name to description, for language methods.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave images out that cannot be read, and say which.")]
@@ -30,26 +35,17 @@ Network = Annotated[
     typer.Option("--backbone", help="Where the catalogue's network is now, if it moved; its weights must be the same."),
 ]
 Trust = Annotated[
-    bool,
-    typer.Option(
-        "--trust", help="Load what the catalogue names outside its folder, such as its network: trust whoever made it."
-    ),
+    bool, typer.Option("--trust", help="Load what it names outside its folder, as its network: trust whoever made it.")
 ]
 
 
 @with_flags(options=CatalogueOptions)
 def init(
     catalogue: CataloguePath,
-    photographs: Annotated[
-        Path | None, typer.Argument(metavar="[FOLDER]", help="Folder of class folders, or a zip of them.")
-    ] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="Head that exists: safetensors or npz with weight, perhaps bias and means.")
-    ] = None,
-    names: Annotated[Path | None, typer.Option(help="Its class names, one a line.")] = None,
-    check: Annotated[
-        Path | None, typer.Option(help="With --weights: class folders of images that the head was not trained on.")
-    ] = None,
+    photographs: Annotated[Path | None, typer.Argument(metavar="[FOLDER]", help=FOLDER)] = None,
+    weights: Annotated[Path | None, typer.Option(help="Head: safetensors or npz; weight, perhaps bias, means.")] = None,
+    names: Annotated[Path | None, typer.Option(help="Class names of the head, one a line.")] = None,
+    check: Annotated[Path | None, typer.Option(help="Class folders that the head was not trained on.")] = None,
     descriptions: Descriptions = None,
     skip_bad: SkipBad = False,
     as_json: Json = False,
@@ -67,50 +63,31 @@ def init(
     settings = CatalogueOptions(**options)
     if settings.embeddings and Path(settings.embeddings).exists() and settings.embeddings != DESCRIPTION:
         settings = dataclasses.replace(settings, embeddings=str(Path(settings.embeddings).resolve()))
-    said = _read_descriptions(descriptions)
     if (photographs is None) == (weights is None):
         raise CatalogueError("init takes either a FOLDER of photographs or --weights with --names")
-    with shown_stages() as progress:
-        if photographs is not None:
-            if names is not None or check is not None:
-                raise CatalogueError("--names and --check belong to --weights; a FOLDER names its own classes")
-            with _by_class(photographs) as by_class:
-                _, report = Catalogue.create(
-                    catalogue, by_class, settings, descriptions=said, skip_bad=skip_bad, progress=progress
-                )
+    if weights is None and (names is not None or check is not None):
+        raise CatalogueError("--names and --check belong to --weights; a FOLDER names its own classes")
+    if weights is not None and names is None:
+        raise CatalogueError("--weights needs --names, a file with one class name a line")
+    said = _read_descriptions(descriptions)
+    with shown_stages() as progress, _by_class(photographs or check) as by_class:
+        shared: dict[str, Any] = dict(descriptions=said, skip_bad=skip_bad, progress=progress)
+        if weights is not None and names is not None:
+            head, class_names = _read_head(weights), _read_names(names)
+            shared |= dict(bias=head.get("bias"), means=head.get("means"), check=by_class)
+            _, report = Catalogue.create_from_weights(catalogue, head["weight"], class_names, settings, **shared)
         else:
-            assert weights is not None
-            if names is None:
-                raise CatalogueError("--weights needs --names, a file with one class name a line")
-            given = _read_head(weights)
-            with _by_class(check) if check is not None else contextlib.nullcontext({}) as by_class:
-                _, report = Catalogue.create_from_weights(
-                    catalogue,
-                    given["weight"],
-                    _read_names(names),
-                    settings,
-                    bias=given.get("bias"),
-                    means=given.get("means"),
-                    check=by_class,
-                    descriptions=said,
-                    skip_bad=skip_bad,
-                    progress=progress,
-                )
+            _, report = Catalogue.create(catalogue, by_class, settings, **shared)
     _show(report, as_json, tables.init_text(catalogue, report))
 
 
 def add(
     catalogue: CataloguePath,
-    images: Annotated[
-        list[Path], typer.Argument(metavar="IMAGES...", help="Class folders, or with --class the images.")
-    ],
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGES...", help="Class folders; with --class images.")],
     name: Annotated[str | None, typer.Option("--class", help="The class that all these images show.")] = None,
     describe: Annotated[str | None, typer.Option(help="With --class: a sentence about the class.")] = None,
     descriptions: Descriptions = None,
-    warn_drop: Annotated[
-        float | None,
-        typer.Option(help="Warn when the old classes lose more points than this; default the catalogue's."),
-    ] = None,
+    warn_drop: Annotated[float | None, typer.Option(help="Points old classes may lose without a warning.")] = None,
     skip_bad: SkipBad = False,
     backbone: Network = None,
     trust: Trust = False,
@@ -130,23 +107,21 @@ def add(
         raise CatalogueError("--describe belongs to --class; use --descriptions FILE for several classes")
     said = _read_descriptions(descriptions)
     opened = Catalogue.open(catalogue, backbone, trust=trust)
+    by_class: dict[str, list[Image]] = {}
+    place_of: dict[str, Path] = {}
     with shown_stages() as progress, contextlib.ExitStack() as stack:
-        by_class: dict[str, list[Image]] = {}
-        folder_of: dict[str, Path] = {}
         if name is not None:
             by_class[name] = list(_image_files(images))
-            if describe is not None:
-                said[name] = describe
-        else:
-            for folder in images:
-                for one, files in stack.enter_context(_by_class(folder)).items():
-                    place = (folder / files[0].file).parent
-                    if one in by_class:
-                        raise DataError(
-                            f"the folders {folder_of[one]} and {place} would be one class '{one}': add one after the "
-                            "other if they are"
-                        )
-                    by_class[one], folder_of[one] = list(files), place
+            said |= {} if describe is None else {name: describe}
+        for folder in images if name is None else ():
+            for one, files in stack.enter_context(_by_class(folder)).items():
+                place = (folder / files[0].file).parent
+                if place_of.setdefault(one, place) != place:
+                    raise DataError(
+                        f"the folders {place_of[one]} and {place} would be one class '{one}': add one after the other "
+                        "if they are"
+                    )
+                by_class[one] = list(files)
         reports = opened.add_all(by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, progress=progress)
     _show(reports, as_json, tables.add_text(reports))
 
@@ -156,9 +131,7 @@ def predict(
     images: Annotated[list[Path], typer.Argument(metavar="IMAGES...", help="Images, or folders of them.")],
     top: Annotated[int, typer.Option(help="Classes to name for each image.")] = 5,
     reject: Annotated[bool, typer.Option("--reject", help='Allow the answer "none of these".')] = False,
-    reject_share: Annotated[
-        float, typer.Option(help="Share of images of known classes that --reject may turn away.")
-    ] = 0.05,
+    reject_share: Annotated[float, typer.Option(help="Share of known images that --reject may turn away.")] = 0.05,
     backbone: Network = None,
     trust: Trust = False,
     as_json: Json = False,
@@ -174,16 +147,15 @@ def predict(
         subspan predict birds.subspan inbox/ --reject --json
     """
     opened = Catalogue.open(catalogue, backbone, trust=trust)
-    files = _image_files(images)
-    bad: dict[int, DataError] = {}
+    files, bad = _image_files(images), dict[int, DataError]()
     with shown_stages() as progress:
         answers = opened.predict(files, top, reject_share if reject else False, bad=bad.__setitem__, progress=progress)
-    files = [file for place, file in enumerate(files) if place not in bad]
+    read = [file for place, file in enumerate(files) if place not in bad]
     named = [
         {"image": str(file), "name": answer.name, **dataclasses.asdict(answer)}
-        for file, answer in zip(files, answers, strict=True)
+        for file, answer in zip(read, answers, strict=True)
     ]
-    _show(named, as_json, *([tables.predictions_table(files, answers)] if answers else []))
+    _show(named, as_json, *([tables.predictions_table(read, answers)] if answers else []))
     for error in bad.values():
         typer.echo(f"Error: {error}", err=True)
     if bad:
@@ -192,7 +164,7 @@ def predict(
 
 def evaluate(
     catalogue: CataloguePath,
-    photographs: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of class folders, or a zip of them.")],
+    photographs: Annotated[Path, typer.Argument(metavar="FOLDER", help=FOLDER)],
     confusion: Annotated[Path | None, typer.Option(help="Write who is taken for whom as CSV.")] = None,
     skip_bad: SkipBad = False,
     backbone: Network = None,
@@ -213,7 +185,7 @@ def evaluate(
         with shown_stages() as progress, _by_class(photographs) as by_class:
             result = opened.evaluate(by_class, skip_bad=skip_bad, progress=progress)
         if file is not None:
-            tables.confusion_table(result).to_csv(file)
+            _write_confusion(result, file)
     _show(result, as_json, *tables.evaluation_tables(result))
 
 
@@ -273,9 +245,7 @@ def remove(
 
 def prune(
     catalogue: CataloguePath,
-    keep: Annotated[
-        int | None, typer.Option(help="Keep only so many of the last versions; default all that are not undone.")
-    ] = None,
+    keep: Annotated[int | None, typer.Option(help="Keep so many of the last; default all not undone.")] = None,
     as_json: Json = False,
 ) -> None:
     """Remove versions of undone sessions from the disk, and with --keep old ones too.
@@ -283,17 +253,13 @@ def prune(
     Example: subspan prune birds.subspan --keep 10
     """
     removed = Catalogue.open(catalogue).prune(keep)
-    count = f"{len(removed)} version" + "s" * (len(removed) != 1)
-    _show(removed, as_json, f"Removed {count}.")
+    _show(removed, as_json, f"Removed {tables.count(len(removed), 'version')}.")
 
 
 def export(
     catalogue: CataloguePath,
     onnx: Annotated[Path, typer.Option(help="File to write.")],
-    images: Annotated[
-        list[Path] | None,
-        typer.Option("--check", help="Photographs to check the file with, or a folder; default two that come along."),
-    ] = None,
+    images: Annotated[list[Path] | None, typer.Option("--check", help="Images, folders to check it with.")] = None,
     backbone: Network = None,
     trust: Trust = False,
     as_json: Json = False,
@@ -306,7 +272,7 @@ def export(
     Example: subspan export birds.subspan --onnx birds.onnx --check photos/
     """
     opened = Catalogue.open(catalogue, backbone, trust=trust)
-    report = opened.export(onnx, _image_files(images)[:CHECKED] if images else tables.sample_photographs())
+    report = opened.export(onnx, _image_files(images)[:CHECKED] if images else _samples())
     _show(report, as_json, tables.export_text(report))
 
 
@@ -318,14 +284,11 @@ def backbones() -> None:
     tables.show("\n".join(list_sources()))
 
 
-CHECKED = 64  # photographs at most that an export is checked with
-
-
-def _by_class(path: Path) -> contextlib.AbstractContextManager[dict[str, list[ImageFile]]]:
-    """The photographs of a folder of class folders, or of a zip of them."""
+def _by_class(path: Path | None) -> contextlib.AbstractContextManager[dict[str, list[ImageFile]]]:
+    """The photographs of a folder of class folders, or of a zip of them; none without a path."""
     from subspan.catalogue.photographs import open_class_photographs  # here: one photograph's answer needs no formats
 
-    return open_class_photographs(path)
+    return contextlib.nullcontext({}) if path is None else open_class_photographs(path)
 
 
 def _image_files(paths: Sequence[Path]) -> list[Path]:
@@ -346,12 +309,30 @@ def _image_files(paths: Sequence[Path]) -> list[Path]:
     return files
 
 
+def _samples() -> list[Image]:
+    """The two photographs that come with scikit-learn, whole and in halves."""
+    from sklearn.datasets import load_sample_images
+
+    whole = [np.asarray(image, np.uint8) for image in load_sample_images().images]
+    return [np.ascontiguousarray(part) for image in whole for part in (image, *np.array_split(image, 2, axis=1))]
+
+
+def _write_confusion(result: Evaluation, path: Path) -> None:
+    """Photographs by true class (rows) and answer (columns) as CSV."""
+    counts = {one.name: {one.name: one.correct, **dict(one.taken_for)} for one in result.per_class}
+    answers = sorted(set().union(*counts.values()))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["class", *answers])
+        table.writerows([name, *(row.get(answer, 0) for answer in answers)] for name, row in counts.items())
+
+
 def _read_head(path: Path) -> dict[str, Any]:
     """``weight`` (C, d) and perhaps ``bias`` (C,) and ``means`` (C, d) of a file."""
     from subspan.files.arrays import read_arrays  # for this alone
 
     arrays, _ = read_arrays(path, "", CatalogueError)
-    plain = {name.rpartition(".")[2].removesuffix("s") + "s" * name.endswith("means"): a for name, a in arrays.items()}
+    plain = {name.rpartition(".")[2].replace("weights", "weight"): array for name, array in arrays.items()}
     if "weight" not in plain:
         raise CatalogueError(f"'{path}' must hold 'weight' (classes, d); it holds {', '.join(arrays) or 'nothing'}")
     return plain
@@ -359,10 +340,9 @@ def _read_head(path: Path) -> dict[str, Any]:
 
 def _read_names(path: Path) -> list[str]:
     try:
-        names = [line.strip() for line in path.read_text("utf-8").splitlines()]
+        return [name for line in path.read_text("utf-8").splitlines() if (name := line.strip())]
     except UnicodeDecodeError as error:
         raise CatalogueError(f"'{path}' must be text with one class name a line: {error}") from error
-    return [name for name in names if name]
 
 
 def _read_descriptions(path: Path | None) -> dict[str, str]:

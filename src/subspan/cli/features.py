@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from subspan.cli.parts.flags import Values, with_flags
+from subspan.cli.parts.tables import show
 from subspan.cli.runs import DATA, ListsOption, open_run, write_features
 from subspan.experiments.named_features import find_embeddings, named
 from subspan.features.feature_set import FeatureFileError, FeatureSet, Precision
@@ -41,12 +41,10 @@ def extract(
     found = open_run(run, data, lists, image_size)
     collected = collect(found.extractor(device, Viewing(**viewing)), found.images, found.split, wanted)
     support = "x".join(map(str, collected.novel_support.shape[:3]))
-    Console().print(
+    show(
         f"{found.settings.split}: features of {collected.base_count.sum()} training images, "
         f"{sum(map(len, collected.base_test))} base and {sum(map(len, collected.novel_test))} novel test images and "
-        f"{support} support copies in {run / 'features'}",
-        highlight=False,
-        soft_wrap=True,
+        f"{support} support copies in {run / 'features'}"
     )
 
 
@@ -107,4 +105,4 @@ def convert(
         if found is not None:
             vectors[name] = found
     dataclasses.replace(features, embeddings=vectors).save(target, kind)
-    typer.echo(f"{target}: {target.stat().st_size / 1e6:.2f} MB")
+    show(f"{target}: {target.stat().st_size / 1e6:.2f} MB")

@@ -3,9 +3,8 @@
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from subspan.cli.methods import listing, options_table
+from subspan.cli.parts.tables import options_table, show, table
 from subspan.learners.parts.training_run import Training
 from subspan.learners.registry import options_of
 from subspan.train.recipe import RECIPES, Recipe, find_recipe
@@ -25,18 +24,16 @@ def recipes(
 
         subspan recipes strong
     """
-    console = Console(highlight=False, markup=False)
     if name is None:
-        table = listing("recipe", "network", "epochs", "differs from paper in")
+        rows = []
         for one, recipe in RECIPES.items():
             changed = [key for key in options_of(Recipe) if getattr(recipe, key) != getattr(Recipe, key)]
-            table.add_row(one, recipe.backbone, str(recipe.epochs), ", ".join(changed[1:]))
-        console.print(table)
-        console.print("\n`subspan recipes NAME` explains every value; change them as subspan train --set NAME=VALUE")
+            rows.append((one, recipe.backbone, recipe.epochs, ", ".join(changed[1:])))
+        columns = ("recipe", "network", "epochs", "differs from paper in")
+        show(table(columns, rows, wrap=columns[1:]))
+        show("\n`subspan recipes NAME` explains every value; change them as subspan train --set NAME=VALUE")
         return
     for title, record in {f"Recipe {name}": find_recipe(name), **OTHERS}.items():
         options = options_of(record if isinstance(record, type) else type(record)).items()
         rows = [(key, getattr(record, key), takes, text) for key, (takes, _, text) in options if text]
-        console.print(f"{title}\n")
-        console.print(options_table(rows, "value"))
-        console.print()
+        show(f"{title}\n", options_table(rows, "value"), "")

@@ -19,6 +19,7 @@ import typer
 
 Values = dict[str, Any]
 Command = Callable[..., None]
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
 SET = "set_values"  # the parameter of --set
 _SET_OPTION = Annotated[
     list[str] | None,
@@ -34,21 +35,22 @@ def with_flags(*, shown: Collection[str] | None = None, **classes: type) -> Call
     """
 
     def decorate(command: Command) -> Command:
-        homes = {parameter: get_type_hints(cls) for parameter, cls in classes.items()}
-        fields = [(parameter, field) for parameter, cls in classes.items() for field in explained_fields(cls)]
+        fields = [
+            (parameter, field, get_type_hints(cls)[field.name])
+            for parameter, cls in classes.items()
+            for field in explained_fields(cls)
+        ]
+        by_set = set() if shown is None else {field.name for _, field, _ in fields}.difference(shown)
 
         @functools.wraps(command)
         def run(**given: Any) -> None:
             values: dict[str, Values] = {parameter: {} for parameter in classes}
-            texts = _split(given.pop(SET, None), [field.name for _, field in fields])
-            old = []
-            for parameter, field in fields:
-                name, hint = field.name, homes[parameter][field.name]
-                value = given.pop(name)
+            texts, old = _split(given.pop(SET, None), [field.name for _, field, _ in fields]), []
+            for parameter, field, hint in fields:
+                name, value = field.name, given.pop(field.name)
                 if value is not None:
                     values[parameter][name] = _converted(_flag(name), value, hint)
-                    if shown is not None and name not in shown:
-                        old.append(f"--set {name}={_text(value)}")
+                    old += [f"--set {name}={text_of(value)}"] if name in by_set else []
                 if name in texts:
                     values[parameter][name] = _converted(f"--set {name}", texts[name], hint)
             if old:
@@ -56,14 +58,9 @@ def with_flags(*, shown: Collection[str] | None = None, **classes: type) -> Call
             command(**given, **values)
 
         own = [p for p in inspect.signature(command).parameters.values() if p.name not in classes]
-        own += [inspect.Parameter(SET, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_SET_OPTION)] * (
-            shown is not None
-        )
-        own += [
-            _option(field, homes[parameter][field.name], hidden=shown is not None and field.name not in shown)
-            for parameter, field in fields
-        ]
-        signature = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own])
+        own += [] if shown is None else [inspect.Parameter(SET, KEYWORD, default=None, annotation=_SET_OPTION)]
+        own += [_option(field, hint, hidden=field.name in by_set) for _, field, hint in fields]
+        signature = inspect.Signature([p.replace(kind=KEYWORD) for p in own])
         setattr(run, "__signature__", signature)  # noqa: B010 (functions declare no such name)
         run.__annotations__ = {p.name: p.annotation for p in own}
         return run
@@ -107,17 +104,17 @@ def _option(field: "dataclasses.Field[Any]", hint: Any, *, hidden: bool) -> insp
     flag = _flag(field.name) + (f"/--no-{_flag(field.name)[2:]}" if hint is bool else "")
     kind = str if get_origin(hint) in (Literal, tuple) else hint
     metavar = "|".join(get_args(hint)) if get_origin(hint) is Literal else None
-    default = "" if field.default in (dataclasses.MISSING, None, ()) else f"; default {_text(field.default)}"
+    default = "" if field.default in (dataclasses.MISSING, None, ()) else f"; default {text_of(field.default)}"
     option = typer.Option(flag, help=field.metadata["help"] + default, metavar=metavar, hidden=hidden)
     annotation = Annotated[kind | None, option]
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    return inspect.Parameter(field.name, KEYWORD, default=None, annotation=annotation)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A value as ``--set`` reads it."""
     if isinstance(value, tuple):
-        return ",".join(f"{v:.4g}" for v in value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return ",".join(map(text_of, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _converted(name: str, value: Any, hint: Any) -> Any:

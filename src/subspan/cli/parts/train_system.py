@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from rich.console import Console
 
 from subspan.cli.parts.facts import command_line, version
 from subspan.cli.parts.flags import Values, explained_fields
+from subspan.cli.parts.tables import show
 from subspan.cli.runs import features_of, open_run
 from subspan.engine.contract import Learner
 from subspan.experiments.metrics import interval_half_width
@@ -28,8 +27,7 @@ from subspan.train.collect import Contents, collect_base
 from subspan.train.device import find_device
 from subspan.train.extract import Viewing
 
-_SETTINGS = {field.name for field in explained_fields(Training)}
-_WITH_FILE = _SETTINGS | {"system", "features", "out", "seed", "resume", "device"}
+_WITH_FILE = {"system", "features", "out", "seed", "resume", "device"} | {f.name for f in explained_fields(Training)}
 _WITH_RUN = _WITH_FILE - {"features", "draws", "signal"} | {"run", "data", "lists"}
 
 
@@ -56,39 +54,32 @@ def train_a_system(
     given: Mapping[str, str],
 ) -> None:
     """Train the system of ``name:option=value,...`` and tell what came of it; ``given`` are all options that were."""
-    system, made = create_method(spec), {"version": version()}
-    chosen = find_device(device)
+    system, made, chosen = create_method(spec), {"version": version()}, find_device(device)
     if isinstance(system, NetworkSystem):
         if source.run is None or source.data is None or out is None:
             raise ValueError(f"system '{system.name}' moves the network: it needs --run, --data and --out FILE.json")
         _refuse_unused(given, _WITH_RUN, system.name)
-        found = open_run(source.run, source.data, source.lists)
-        trained = found.network, found.settings
+        run = open_run(source.run, source.data, source.lists)
         made["command"] = command_line(folders=False)
-        stored = store_result(
-            system, training, seed, trained, found.images, found.split, out, chosen, resume=resume, made=made
-        )
+        found = (run.network, run.settings), run.images, run.split
+        stored = store_result(system, training, seed, *found, out, chosen, resume=resume, made=made)
         took = f"{stored.about['seconds']} s on {stored.about['device']}"
-        said = f"{out}: {spec_of(system)} on {stored.split}, {_told(stored.result)}; {took}"
-    else:
-        system = _trained_system(system)
-        if out is None:
-            raise ValueError("the part of a system is written to a file; name it with --out FILE.npz or .safetensors")
-        if (source.features is None) == (source.run is None):
-            raise ValueError(
-                "a system is trained on a feature file (draws) or on --run and --data (real features); name one"
-            )
-        used = _WITH_FILE if source.run is None else _WITH_RUN
-        _refuse_unused(given, used | (system.needs & {"embeddings"}), system.name)
-        make = _training_features(system, source, chosen)
-        part = train_system(system, training, seed, make, out, chosen, resume=resume, made=made)
-        about = part.about
-        said = (
-            f"{out}: part of {part.system}, trained on {part.source} features of {about['classes']} classes, "
-            f"{about['steps']} steps in {about['seconds']:.1f} s; {out.stat().st_size / 1e6:.2f} MB. "
-            f"Run it as {part.system}:trained={out}"
-        )
-    Console().print(said, highlight=False, soft_wrap=True)
+        show(f"{out}: {spec_of(system)} on {stored.split}, {_told(stored.result)}; {took}")
+        return
+    system = _trained_system(system)
+    if out is None:
+        raise ValueError("the part of a system is written to a file; name it with --out FILE.npz or .safetensors")
+    if (source.features is None) == (source.run is None):
+        raise ValueError("a system learns on a feature file (draws) or on --run and --data (real features); name one")
+    used = _WITH_FILE if source.run is None else _WITH_RUN
+    _refuse_unused(given, used | (system.needs & {"embeddings"}), system.name)
+    make = _training_features(system, source, chosen)
+    part = train_system(system, training, seed, make, out, chosen, resume=resume, made=made)
+    show(
+        f"{out}: part of {part.system}, trained on {part.source} features of {part.about['classes']} classes, "
+        f"{part.about['steps']} steps in {part.about['seconds']:.1f} s; {out.stat().st_size / 1e6:.2f} MB. "
+        f"Run it as {part.system}:trained={out}"
+    )
 
 
 def _trained_system(system: Learner) -> TrainedSystem:
@@ -98,48 +89,36 @@ def _trained_system(system: Learner) -> TrainedSystem:
     return dataclasses.replace(system, trained="")
 
 
-def _embeddings(system: TrainedSystem, features: FeatureSet, wanted: str | None) -> NDArray | None:
-    """Embeddings (C0 + C1, e) of the classes, where the system needs them."""
-    if "embeddings" not in system.needs:
-        return None
-    found = find_embeddings(features, wanted)
-    if found is None:
-        raise ValueError(
-            f"system '{system.name}' needs embeddings of the classes; name a set or a file with --embeddings"
-        )
-    return found
-
-
 def _training_features(
     system: TrainedSystem, source: Source, device: torch.device
 ) -> Callable[[Training], TrainingFeatures]:
     """How to get training features, given the settings: real ones of a run, or draws."""
-    if source.features is not None:
-        features = named(FeatureSet.load(source.features))
-        vectors = _embeddings(system, features, source.embeddings)
+    if source.run is not None:
+        if source.data is None:
+            raise ValueError("the real features of a run need its images; name them with --data")
+        run = open_run(source.run, source.data, source.lists)
+        extractor = run.extractor(str(device), Viewing())
+        features = features_of(run, extractor, Contents())
+    else:
+        run, extractor, features = None, None, named(FeatureSet.load(source.features or Path()))
+    vectors = find_embeddings(features, source.embeddings) if "embeddings" in system.needs else None
+    if vectors is None and "embeddings" in system.needs:
+        raise ValueError(
+            f"system '{system.name}' needs embeddings of the classes; name a set or a file with --embeddings"
+        )
 
-        def drawn(training: Training) -> TrainingFeatures:
+    def make(training: Training) -> TrainingFeatures:
+        if run is None or extractor is None:
             if training.learn_from != "training":
                 raise ValueError("a feature file has the statistics of training images only; --learn-from needs --run")
             return TrainingFeatures.drawn(features, training.draws, training.seed, vectors, signal=training.signal)
-
-        return drawn
-    assert source.run is not None
-    if source.data is None:
-        raise ValueError("the real features of a run need its images; name them with --data")
-    found = open_run(source.run, source.data, source.lists)
-    images, split, extractor = found.images, found.split, found.extractor(str(device), Viewing())
-    features = features_of(found, extractor, Contents())
-    vectors = _embeddings(system, features, source.embeddings)
-
-    def real(training: Training) -> TrainingFeatures:
-        chosen = split.base_train if training.learn_from == "training" else split.base_validation
+        chosen = run.split.base_train if training.learn_from == "training" else run.split.base_validation
         if len(chosen) == 0:
-            raise ValueError(f"split {split.name} holds no {training.learn_from} images out to learn from")
-        plain, turned = collect_base(extractor, images, split, chosen, turned=system.uses_turned)
+            raise ValueError(f"split {run.split.name} holds no {training.learn_from} images out to learn from")
+        plain, turned = collect_base(extractor, run.images, run.split, chosen, turned=system.uses_turned)
         return TrainingFeatures.real(features, plain, turned, vectors)
 
-    return real
+    return make
 
 
 def _refuse_unused(given: Mapping[str, str], used: Set[str], system: str) -> None:
