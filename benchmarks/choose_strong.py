@@ -38,12 +38,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from subspan.experiments.report.summary import summarize
 
 from join_features import joined, session0
 from subspan.backbones.joined import join_networks
 from subspan.backbones.network import Network
 from subspan.experiments.multi_session import MultiSession
-from subspan.experiments.report.summary import summarize
 from subspan.features.feature_set import FeatureSet
 from subspan.images.imageset import ImageSet
 from subspan.images.read import read_images

@@ -44,8 +44,8 @@ from subspan.experiments.config import Config
 from subspan.experiments.episodes import Episodes
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.named_features import embeddings_of, find_embeddings
+from subspan.experiments.runs import Cell, run_cells
 from subspan.experiments.single_session import SingleSession, Stage
-from subspan.experiments.single_session_runs import Cell, run_cells
 from subspan.features.feature_set import FeatureSet, bundled
 from subspan.learners.parts.regularizer import Regularizer
 from subspan.learners.registry import create_method

@@ -31,11 +31,11 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from subspan.experiments.report.summary import summarize
 
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.multi_session import MultiSession
-from subspan.experiments.multi_session_runs import Job, run_jobs
-from subspan.experiments.report.summary import summarize
+from subspan.experiments.runs import Job, run_jobs
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import create_method
 from subspan.paper.published import published

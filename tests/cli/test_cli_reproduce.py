@@ -58,13 +58,13 @@ def write_split(folder, name, seed, *, novel=C1, without=(), suffix=".npz", **me
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two random splits (one without covariance), the development split, the fixed one; `strong`; the other network.
+    """Two random splits, the development split, the fixed one; `strong`; the other network.
 
     The last is safetensors, all others are npz.
     """
     folder = tmp_path_factory.mktemp("features")
     write_split(folder, "paper-random-1", 1, split="random:1", session0_validation=81.5, session0_test=80.0)
-    write_split(folder, "paper-random-4", 4, split="random:4", session0_test=78.0, without=["base_covariance"])
+    write_split(folder, "paper-random-4", 4, split="random:4", session0_test=78.0)
     write_split(folder, "paper-random-0", 0, split="random:0", session0_validation=99.9, session0_test=99.9)
     write_split(folder, "paper-fixed", 5, split="fixed")
     write_split(folder, "strong-random-3", 6, split="random:3")
@@ -189,13 +189,24 @@ def test_variants_and_the_user_outrank_the_options_of_a_recipe():
     assert multi_session.config_for("paper", mine) is mine
 
 
-def test_our_own_method_is_compared_on_the_splits_that_allow_it(written):
+def test_our_own_method_is_compared_with_all_others(written):
     methods = {line[0] for line in rows_of(written / "beyond.csv")}
     assert methods == {*METHODS.values(), *BEYOND.values()}
-    assert "Means over 1 of 10 splits: random-1. Options of our own method" in (written / "beyond.md").read_text()
-    assert "Calibrated" not in (written / "main.md").read_text(), "a row of other splits is no row of this table"
-    text = (written / "R.md").read_text()
+    assert "Means over 2 of 10 splits: random-1, random-4. Options of our own" in (written / "beyond.md").read_text()
+
+
+def test_what_a_file_lacks_leaves_methods_of_ours_and_systems_out(subspan, folder, tmp_path, capsys):
+    shutil.copy(folder / "paper-random-1.npz", tmp_path)
+    write_split(tmp_path, "paper-random-4", 4, split="random:4", without=["base_covariance"])
+    page = tmp_path / "R.md"
+    status, _, _ = subspan(capsys, "--features", tmp_path, "--systems", "ncm,fecam", "--markdown", page)
+    assert status == 0
+    text = page.read_text()
     assert "Calibrated prototypes: paper-random-4.npz without what the method needs (base_covariance)." in text
+    assert "| Calibrated prototypes |" not in text
+    assert "Beyond the paper" not in text
+    assert "System fecam on random-4: method 'fecam' needs the array 'base_covariance'" in text
+    assert "| fecam | -M | ours |" in text, "on the other split"
 
 
 def test_systems_run_where_they_can(written, folder):
@@ -207,7 +218,6 @@ def test_systems_run_where_they_can(written, folder):
     accuracy = 100 * ((unit[0] @ unit[1].T).argmax(1) == features.base_test_labels).mean()
     assert float(fixed["ncm", "-M"]["session_0"]) == pytest.approx(accuracy)
     text = (written / "R.md").read_text()
-    assert "System fecam on random-4: method 'fecam' needs the array 'base_covariance'" in text
     assert "System lwof on random-1, random-4: " in text
     assert "System topic: no stored result for random-4 with recipe 'paper'." in text
     with (written / "systems-random-paper.csv").open() as file:

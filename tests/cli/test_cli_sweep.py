@@ -7,7 +7,6 @@ import sys
 import pytest
 from made_up_features import made_up_arrays
 
-from subspan.cli.sweep import _settings as settings_of
 from subspan.experiments.config import Config
 from subspan.experiments.single_session import SingleSession
 from subspan.features.feature_set import FeatureSet
@@ -143,10 +142,3 @@ def test_a_damaged_log_is_named(subspan, development, tmp_path):
     status, _, error = subspan("sweep", development, "--method", "subspace", "--try", "gamma=1", "--out", out)
     assert status == 2
     assert "is damaged in 'no trial" in error
-
-
-@pytest.mark.filterwarnings("ignore:option 'start' of method")
-def test_an_option_under_its_old_name_is_given_under_its_present_one():
-    (setting,) = settings_of(["finetune:start=zeros,gamma=0.5"], [5], None)
-    assert dict(setting.given) == {"new_rows": "zeros", "gamma": 0.5}
-    assert setting.create() == create_method("finetune:new_rows=zeros,gamma=0.5")

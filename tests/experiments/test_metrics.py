@@ -13,15 +13,12 @@ from subspan.experiments.metrics import (
     average_accuracy,
     class_weighted_accuracy,
     class_weighted_harmonic_mean,
-    confusion_counts,
-    forgetting,
     forgetting_since_birth,
     generalized_accuracy,
     group_means,
     interval_half_width,
     joint_gap,
     paired_tests,
-    per_class_accuracy,
     performance_drop,
     plain_harmonic_mean,
 )
@@ -108,33 +105,11 @@ def test_average_and_drop_of_the_golden_row():
     np.testing.assert_allclose(performance_drop([[80, 70], [60, 65]]), [10, -5])
 
 
-def test_forgetting_takes_the_best_before_the_last_session():
-    nan = np.nan
-    history = [
-        [80, nan, nan, nan],
-        [70, 50, nan, nan],
-        [72, 55, 40, nan],
-        [60, 45, 42, 90],  # the last session's own classes do not count
-    ]
-    assert forgetting(history) == pytest.approx(((80 - 60) + (55 - 45) + (40 - 42)) / 3)
-
-
-@given(st.integers(2, 6), st.integers(0, 2**31))
-def test_forgetting_since_birth_never_exceeds_forgetting(sessions, seed):
-    history = np.random.default_rng(seed).uniform(0, 100, (2, sessions, sessions))
-    since_birth = forgetting_since_birth(np.diagonal(history, axis1=1, axis2=2), history[:, -1])
-    best = forgetting(history)
-    assert np.all(since_birth <= best + 1e-9)
-    assert np.all(np.abs(best) <= 100)
-
-
-def test_forgetting_needs_an_earlier_session():
+def test_forgetting_is_measured_from_birth_and_needs_an_earlier_session():
+    assert forgetting_since_birth([80, 50, 40, 90], [60, 45, 42, 90]) == pytest.approx((20 + 5 - 2) / 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert np.isnan(forgetting([[80.0]]))
         assert np.isnan(forgetting_since_birth([80.0], [80.0]))
-    with pytest.raises(ValueError, match="two equal dimensions"):
-        forgetting([[80.0, 70.0]])
 
 
 def naive_generalized_accuracy(base, novel_by_session, ratio):
@@ -181,28 +156,6 @@ def test_generalized_accuracy_refuses_counts_of_another_length():
 def test_joint_gap_by_hand():
     assert joint_gap(60, 50, 70, 80) == -20  # (-10 + -30) / 2
     assert joint_gap(0, 0, 0, 0) == 0  # always wrong: the caveat
-
-
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=60))
-def test_confusion_counts_by_counting(pairs):
-    counts = confusion_counts([t for t, _ in pairs], [p for _, p in pairs], 5)
-    assert counts.shape == (5, 5)
-    for true in range(5):
-        for predicted in range(5):
-            assert counts[true, predicted] == pairs.count((true, predicted))
-
-
-def test_per_class_accuracy_is_nan_for_a_class_not_tested():
-    np.testing.assert_array_equal(per_class_accuracy([[8, 2], [0, 0]]), [80.0, np.nan])
-
-
-@pytest.mark.parametrize(
-    ("true", "predicted", "message"),
-    [([0, 5], [0, 0], "true labels"), ([0], [-1], "predicted"), ([0, 1], [0], "same length")],
-)
-def test_confusion_counts_refuses_bad_labels(true, predicted, message):
-    with pytest.raises(ValueError, match=message):
-        confusion_counts(true, predicted, 5)
 
 
 def test_interval_by_hand():

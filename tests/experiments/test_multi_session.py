@@ -9,7 +9,7 @@ from small_features import C0, C1, TURNED, D, make_features, turned_arrays
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError
 from subspan.experiments.multi_session import MultiSession
-from subspan.experiments.multi_session_runs import Job, run_jobs
+from subspan.experiments.runs import Job, run_jobs
 from subspan.learners.registry import create_method, list_methods
 
 PROTOCOL = MultiSession(ways=3, shots=2, draws=0, dtype="float64")

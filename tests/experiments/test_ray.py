@@ -11,9 +11,8 @@ from small_features import make_features
 from subspan.experiments.fan_out import Placement, fan_out
 from subspan.experiments.inputs import ProtocolError
 from subspan.experiments.multi_session import MultiSession
-from subspan.experiments.multi_session_runs import Job, run_jobs
+from subspan.experiments.runs import Cell, Job, run_cells, run_jobs
 from subspan.experiments.single_session import SingleSession
-from subspan.experiments.single_session_runs import Cell, run_cells
 from subspan.learners.registry import create_method
 from waiting import PATIENCE, wait_until
 

@@ -13,8 +13,8 @@ from subspan.experiments.episodes import Episodes, digest_of_items
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError
 from subspan.experiments.metrics import interval_half_width
+from subspan.experiments.runs import Cell, run_cells
 from subspan.experiments.single_session import SingleSession
-from subspan.experiments.single_session_runs import Cell, run_cells
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.imprint import Imprint
 from subspan.learners.registry import create_method

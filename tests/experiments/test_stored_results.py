@@ -11,7 +11,6 @@ from small_features import make_features
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.inputs import ProtocolError
 from subspan.experiments.multi_session import MultiSession
-from subspan.experiments.report.summary import summarize
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.single_session import SingleSession
 from subspan.learners.registry import create_method
@@ -59,9 +58,9 @@ def test_tables_read_a_stored_result_like_any_other(tmp_path: Path) -> None:
     kept_episodes = StoredResult.load(stored(episodes).save(tmp_path / "b.json")).result
     assert isinstance(kept_sessions, MethodResult)
     assert isinstance(kept_episodes, EpisodeResult)
-    np.testing.assert_array_equal(summarize(kept_sessions).weighted, summarize(sessions).weighted)
-    for measure in MEASURES:
-        np.testing.assert_array_equal(measure.samples(kept_episodes), measure.samples(episodes))
+    np.testing.assert_array_equal(kept_sessions.weighted, sessions.weighted)
+    for figure in MEASURES:
+        np.testing.assert_array_equal(getattr(kept_episodes, figure), getattr(episodes, figure))
 
 
 def test_of_format_1_is_read_what_it_held(tmp_path: Path) -> None:

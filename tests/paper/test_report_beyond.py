@@ -23,8 +23,8 @@ def results(result):
 
 
 def test_leads_and_p_values(results):
-    table = beyond_table(results, [2, 3, 5]).table
-    lines = {row.headings[0]: [cell.value for cell in row.cells] for row in table.rows}
+    table = beyond_table(results, [2, 3, 5])
+    lines = {row.headings[0]: [row[column.key].value for column in table.columns] for row in table.rows}
     ours = next(iter(BEYOND.values()))
     assert lines[ours][0] == pytest.approx(53)
     assert np.isnan(lines[ours][1:3]).all()
@@ -35,12 +35,3 @@ def test_leads_and_p_values(results):
     assert p_with == pytest.approx(expected)
     assert (accuracy_with, lead_with) == (pytest.approx(accuracy + 1), pytest.approx(lead))
     assert "random-2, random-3, random-5" in table.notes[0]
-
-
-def test_results_of_some_splits_alone(results):
-    chosen = results[0].of_splits([0, 2])
-    assert chosen.base[:, -1].tolist() == [50.0, 57.0]
-    assert chosen.splits.tolist() == [0, 2]
-    assert chosen.confusion is None
-    assert chosen.seconds == pytest.approx(results[0].seconds * 2 / 3)
-    assert results[0].seconds > 0

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from subspan.experiments.config import Setting
 from subspan.experiments.report.render import MISSING, to_markdown
 from subspan.experiments.results import EpisodeResult
 from subspan.learners.parts.trained_part import TrainedPart
-from subspan.paper.costs import TrainingCost
-from subspan.paper.single_session_tables import EpisodeRun, costs_table
+from subspan.paper.runs import Run, cost_of_parts, cost_of_stored
+from subspan.paper.single_session_tables import costs_table
 from subspan.paper.stored_results import StoredResult
 
 
@@ -29,35 +28,36 @@ def stored(**about) -> StoredResult:
 
 def lines(runs) -> list[list[str]]:
     """The lines of the table in markdown, below its head."""
-    text = to_markdown(costs_table("mini", runs).table)
+    text = to_markdown(costs_table("mini", runs))
     table = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
 
 
 def test_training_is_the_mean_over_splits_and_names_every_device():
-    told = TrainingCost.of_parts([part(seconds=60.0, device="a GPU"), part(seconds=120.0, device="cpu")])
-    assert told == TrainingCost(1.5, "real features on a GPU and real features on cpu")
-    assert TrainingCost.of_parts([part()]) == TrainingCost(0.0, "real features on an unknown device")
-    assert TrainingCost.of_parts([None]) == TrainingCost()
+    told = cost_of_parts([part(seconds=60.0, device="a GPU"), part(seconds=120.0, device="cpu")])
+    assert told == {"minutes": 1.5, "place": "real features on a GPU and real features on cpu"}
+    assert cost_of_parts([part()]) == {"minutes": 0.0, "place": "real features on an unknown device"}
+    assert cost_of_parts([None]) == {"minutes": 0.0, "place": ""}
 
 
 def test_stored_results_say_the_same_of_themselves():
-    told = TrainingCost.of_stored([stored(seconds=60.0, device="a GPU"), stored(seconds=120.0, device="a GPU")])
-    assert told == TrainingCost(1.5, "real images on a GPU")
+    told = cost_of_stored([stored(seconds=60.0, device="a GPU"), stored(seconds=120.0, device="a GPU")])
+    assert told == {"minutes": 1.5, "place": "real images on a GPU"}
 
 
 def test_every_number_of_shots_has_its_minutes_and_seconds():
-    one, five = Setting("lwof", "LwoF", 1), Setting("lwof", "LwoF", 5)
-    early, late = TrainingCost(0.5, "real features on a GPU"), TrainingCost(0.75, "real features on a GPU")
-    plain = EpisodeRun(Setting("imprint", "Imprinting", 5), episodes(5, 0.25))
-    kept = EpisodeRun(Setting("xtarnet", "XtarNet", 1), episodes(1, 3.0), TrainingCost(2.0, "real images"), stored=True)
-    runs = [plain, EpisodeRun(one, episodes(1, 4.0), early), EpisodeRun(five, episodes(5, 8.0), late), kept]
+    runs = [
+        Run("Imprinting", episodes(5, 0.25)),
+        Run("LwoF", episodes(1, 4.0), minutes=0.5, place="real features on a GPU"),
+        Run("LwoF", episodes(5, 8.0), minutes=0.75, place="real features on a GPU"),
+        Run("XtarNet", episodes(1, 3.0), minutes=2.0, place="real images", stored=True),
+    ]
     assert lines(runs) == [
         ["Imprinting", "ours", "", MISSING, MISSING, "0.0", "0.25"],
         ["LwoF", "ours", "real features on a GPU", "0.5", "4.00", "0.8", "8.00"],
         ["XtarNet", "ours, stored", "real images", "2.0", "3.00", MISSING, MISSING],
     ]
-    elsewhere = replace(runs[2], training=TrainingCost(9.0, "real features on cpu"))
+    elsewhere = replace(runs[2], minutes=9.0, place="real features on cpu")
     assert lines([*runs[:2], elsewhere])[1:] == [
         ["LwoF", "ours", "real features on a GPU", "0.5", "4.00", MISSING, MISSING],
         ["LwoF", "ours", "real features on cpu", MISSING, MISSING, "9.0", "8.00"],

@@ -14,7 +14,6 @@ from subspan.paper.multi_session_tables import (
     ABLATION,
     METHODS,
     TUNED,
-    TrainedNetwork,
     fixed_split_table,
     networks_table,
     random_split_tables,
@@ -104,10 +103,10 @@ def test_the_single_session_table_is_that_of_the_paper(sources):
     assert len(lines) == len(published().single_session) == len(SINGLE_SESSION_NAMES)
     for line, row in zip(lines, published().single_session, strict=True):
         assert SINGLE_SESSION_NAMES[row.model] in line["name"]
-        for number, key in enumerate([("mini", 1), ("mini", 5), ("tiered", 1), ("tiered", 5)]):
-            mine = row.cells[key]
-            assert line["cells"][number] == [mine.accuracy, mine.half_width, mine.delta]
-            assert line["bold"][number] == mine.bold
+        for number, (data, shots) in enumerate([("mini", 1), ("mini", 5), ("tiered", 1), ("tiered", 5)]):
+            accuracy, delta = (row.cells[data][f"{key}_{shots}_shot"] for key in ("accuracy", "delta"))
+            assert line["cells"][number] == [accuracy.value, accuracy.half_width, delta.value]
+            assert line["bold"][number] == accuracy.top
 
 
 def test_every_row_names_a_known_source():
@@ -157,8 +156,8 @@ def results():
 
 
 def line(one, *headings):
-    (row,) = [row for row in one.table.rows if row.headings == headings]
-    return dict(zip((column.key for column in one.table.columns), row.cells, strict=True))
+    (row,) = [row for row in one.rows if row.headings == headings]
+    return {column.key: row[column.key] for column in one.columns}
 
 
 def test_scaling_is_by_the_ratio_of_session_0(results):
@@ -191,7 +190,7 @@ def test_cells_further_than_two_points_after_scaling_are_marked_and_counted(resu
 
 
 def test_a_mark_shows_in_every_form(results):
-    with_memory = random_split_tables(results, [1, 2], published())[2].table
+    with_memory = random_split_tables(results, [1, 2], published())[2]
     assert "26.54±12.71†" in to_markdown(with_memory)
     assert r"\dag{}" in to_latex(with_memory)
     assert "<sup>†</sup>" in to_html(with_memory)
@@ -203,23 +202,24 @@ def test_a_mark_shows_in_every_form(results):
 
 def test_only_quoted_systems_are_marked_as_quoted_and_plots_by_a_star(results):
     main = random_split_tables(results, [1, 2], published())[0]
-    quoted = [row.headings[0] for row in main.table.rows if row.headings[1] == "quoted"]
+    quoted = [row.headings[0] for row in main.rows if row.headings[1] == "quoted"]
     assert quoted == ["Tao et al. 2020", "Chen and Lee 2021", "Cheraghian et al. 2021*"]
-    assert ("Prototypes", "published") not in {row.headings for row in main.table.rows}
-    assert any("2 of 10 splits: random-1, random-2" in note for note in main.table.notes)
+    assert ("Prototypes", "published") not in {row.headings for row in main.rows}
+    assert any("2 of 10 splits: random-1, random-2" in note for note in main.notes)
 
 
 def test_rows_without_the_old_penalty_stand_beside_published_ones(results):
     without, with_memory = random_split_tables(results, [1, 2], published())[1:]
-    names = [row.headings for row in without.table.rows]
+    names = [row.headings for row in without.rows]
     for model in ("Semantic subspace without R_old", "Fine-tuning without R_old"):
         assert [whose for name, whose in names if name == model] == ["published", "ours", "ours, scaled"]
-        assert model not in {row.headings[0] for row in with_memory.table.rows}
+        assert model not in {row.headings[0] for row in with_memory.rows}
     assert line(without, "Fine-tuning without R_old", "published")["session_8"].value == 20.39
 
 
 def test_networks_show_what_is_recorded_and_nothing_else():
-    trained = [TrainedNetwork("paper", 1, 77.0, 76.0), TrainedNetwork("paper", 3, 79.0, 78.0), TrainedNetwork("he", 2)]
+    of_paper = {1: {"validation": 77.0, "test": 76.0}, 3: {"validation": 79.0, "test": 78.0}}
+    trained = {"paper": of_paper, "he": {2: {}}}
     one = networks_table(trained, published())
     ours = line(one, "ResNet-18 of Tian et al.", "validation, ours")
     assert {key: cell.value for key, cell in ours.items() if not math.isnan(cell.value)} == {
@@ -232,14 +232,14 @@ def test_networks_show_what_is_recorded_and_nothing_else():
 
 
 def test_fixed_split_rows_are_set_apart(results):
-    one = fixed_split_table({"paper": [results[0]]}, published())
-    assert "Another protocol" in one.heading
+    one = fixed_split_table([results[0]], "paper", published())
+    assert "Another protocol" in one.title
     ours = line(one, "Fine-tuning", "recipe paper", "no", "ours")
     assert ours["session_0"].value == pytest.approx(40.185)
     orco = line(one, "OrCo", "ResNet-18", "5 images a class", "M only")
     assert (orco["session_8"].value, orco["average"].value) == (58.08, 67.1)
     assert orco["drop"].value == pytest.approx(83.30 - 58.08)
-    assert not any(cell.mark for row in one.table.rows for cell in row.cells)
+    assert not any(cell.mark for row in one.rows for cell in row.cells.values())
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,17 @@ def page_of(tables, recipes, sources=(), **facts):
     page = ""
     for recipe in recipes:
         made = Section(
-            "multi-session", recipe, "", None, [], tables, [], ["Found."], ["No split 3."], {}, list(sources)
+            name="multi-session",
+            recipe=recipe,
+            title="",
+            protocol=None,
+            tables=tables,
+            figures=[],
+            findings=["Found."],
+            missing=["No split 3."],
+            facts={},
+            sources=list(sources),
+            summary=[],
         )
         page = to_page("multi-session", with_section(page, to_text(made, said)))
     return page

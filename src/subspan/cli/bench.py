@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 
 from subspan.cli.parts.facts import run_facts
@@ -17,16 +16,17 @@ from subspan.experiments.config import Config
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError, missing_for
 from subspan.experiments.multi_session import MultiSession
-from subspan.experiments.multi_session_runs import Job, run_shown
 from subspan.experiments.named_features import find_all_embeddings, load_all
-from subspan.experiments.report.json_format import to_json
-from subspan.experiments.report.predictions import write_predictions
+from subspan.experiments.report.data import to_json, write_predictions
 from subspan.experiments.report.render import to_console
-from subspan.experiments.report.tables import results_table
+from subspan.experiments.report.results_table import results_table
+from subspan.experiments.runs import Job, Split, run_jobs_shown
 from subspan.features.feature_set import FeatureSet
 from subspan.files.atomic import replacing
 from subspan.learners.parts.regularizer import Regularizer
 from subspan.learners.registry import create_method, list_methods, spec_of, split_spec
+
+ORDER = ("finetune", "subspace", "linear_map", "semantic", "imprint", "prototype", "calibrated")  # of the table
 
 
 @with_flags(protocol=MultiSession, placement=Placement)
@@ -81,8 +81,8 @@ def bench(
     """
     setup, place = MultiSession(**protocol), Placement(**placement)
     chosen = {"old_penalty": old_penalty, "solver": solver, "new_rows": new_rows}
-    regularizer_options = {name: value for name, value in chosen.items() if value is not None}
-    create_method("finetune", **regularizer_options)  # refuses a wrong value, also where no chosen method takes it
+    of_regularizers = {name: value for name, value in chosen.items() if value is not None}
+    create_method("finetune", **of_regularizers)  # refuses a wrong value, also where no chosen method takes it
     if config is not None:
         if method:
             raise ProtocolError("name methods with --method or settings with --config, not both")
@@ -98,23 +98,21 @@ def bench(
     needed = embeddings is not None or any("embeddings" in create_method(one).needs for one in method or list_methods())
     vectors = find_all_embeddings(sets, embeddings) if needed else [None] * len(sets)
     splits = list(zip(sets, vectors, strict=True))
-    memories = [False, True] if memory is None else [memory]
-    left_out: list[str] = []
+    left_out: dict[str, None] = {}  # most are the same with memory and without
     jobs = [
         Job(setup, one, with_memory, tuple(range(len(splits))))
-        for with_memory in memories
-        for one in _methods(method, regularizer_options, splits, with_memory, left_out)
+        for with_memory in ([False, True] if memory is None else [memory])
+        for one in _methods(method, of_regularizers, splits, with_memory, left_out)
     ]
-    for sentence in dict.fromkeys(left_out):  # most are the same with memory and without
+    for sentence in left_out:
         typer.echo(sentence, err=True)
     began = time.perf_counter()
-    console = Console(stderr=True)
-    results = run_shown(splits, jobs, place, console, keep_predictions=predictions is not None)
+    results = run_jobs_shown(splits, jobs, place, keep_predictions=predictions is not None)
     if predictions is not None:
         write_predictions(predictions, results)
     seconds = time.perf_counter() - began
     for note in dict.fromkeys(note for result in results for note in result.notes):
-        console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
+        Console(stderr=True).print(f"Warning: {note}", style="yellow", soft_wrap=True)
     Console(width=max(120, Console().width)).print(to_console(results_table(results, _title(files, setup, sets))))
     if json_path is not None:
         with replacing(json_path) as file:
@@ -129,34 +127,28 @@ def bench(
 
 def _methods(
     specs: Sequence[str] | None,
-    regularizer_options: dict[str, Any],
-    splits: Sequence[tuple[FeatureSet, NDArray | None]],
+    of_regularizers: dict[str, Any],
+    splits: Sequence[Split],
     memory: bool,
-    left_out: list[str],
+    left_out: dict[str, None],
 ) -> list[Learner]:
     """The methods asked for; by default all that the files allow, regularizers first, and why the others are not."""
     methods = []
-    for spec in specs or sorted(list_methods(), key=_table_order):
-        name = split_spec(spec)[0]
-        plain = create_method(spec)
-        given = {k: v for k, v in regularizer_options.items() if isinstance(plain, Regularizer) and f"{k}=" not in spec}
-        one = create_method(spec, **given)
-        problems = filter(None, (missing_for(features, one, memory, vectors) for features, vectors in splits))
-        problem = next(problems, None)
+    known = sorted(list_methods(), key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+    for spec in specs or known:
+        name, takes = split_spec(spec)[0], isinstance(create_method(spec), Regularizer)
+        one = create_method(spec, **{k: v for k, v in of_regularizers.items() if takes and f"{k}=" not in spec})
+        problems = (missing_for(features, one, memory, vectors) for features, vectors in splits)
+        problem = next(filter(None, problems), None)
         if problem is None:
             methods.append(one)
         elif specs:
             raise ProtocolError(problem)
         else:
-            left_out.append(f"Left out {name}: {problem}.")
+            left_out[f"Left out {name}: {problem}."] = None
     if not methods:
         raise ProtocolError("no method can run on these files")
     return methods
-
-
-def _table_order(name: str) -> tuple[int, str]:
-    order = ["finetune", "subspace", "linear_map", "semantic", "imprint", "prototype", "calibrated"]
-    return (order.index(name) if name in order else len(order), name)
 
 
 def _title(files: Sequence[Path] | None, protocol: MultiSession, sets: Sequence[FeatureSet]) -> str:

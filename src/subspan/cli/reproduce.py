@@ -72,10 +72,7 @@ def multi_session(
         subspan reproduce multi-session --recipe paper --recipe strong --systems all --markdown results-multi-session.md
     """
     place = Placement(**placement)
-    console = Console(stderr=True)
-    make = partial(
-        sessions.make, features, place=place, console=console, config=config, systems=systems, parts_folder=parts
-    )
+    make = partial(sessions.make, features, place=place, config=config, systems=systems, parts_folder=parts)
     _show(make, recipe, place, report, markdown)
 
 
@@ -115,20 +112,8 @@ def single_session(
         subspan reproduce single-session --episodes-out episodes.safetensors   # for another system to see the same ones
     """
     place = Placement(**placement)
-    console = Console(stderr=True)
-    make = partial(
-        episodes_of.make,
-        features,
-        place=place,
-        console=console,
-        config=config,
-        data=data,
-        protocol=episodes_of.protocol_of(count, seed),
-        episodes=episodes,
-        episodes_out=episodes_out,
-        systems=systems,
-        parts_folder=parts,
-    )
+    given = {"config": config, "data": data, "count": count, "seed": seed, "systems": systems, "parts_folder": parts}
+    make = partial(episodes_of.make, features, place=place, episodes=episodes, episodes_out=episodes_out, **given)
     _show(make, recipe, place, report, markdown)
 
 
@@ -148,8 +133,8 @@ def _show(
         facts = run_facts(section.protocol, place.device, time.perf_counter() - began) | section.facts
         busy = f", {os.getloadavg()[0]:.1f} processes at once over the last minute" if hasattr(os, "getloadavg") else ""
         facts["cores"] = f"{os.cpu_count()}{busy}"  # what the seconds mean depends on both
-        for one in tables if report is None and markdown is None else tables[:1]:
-            Console(width=max(120, Console().width)).print(to_console(one.table, decimals=section.decimals))
+        for table in tables if report is None and markdown is None else tables[:1]:
+            Console(width=max(120, Console().width)).print(to_console(table, decimals=section.decimals))
         typer.echo("\n".join(section.findings))
         if report is not None:
             folder = report / recipe if len(recipes) > 1 else report

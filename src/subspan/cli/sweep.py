@@ -1,7 +1,6 @@
 """``subspan sweep``: the best options of methods on development data, as a config."""
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,11 +16,17 @@ from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.named_features import embeddings_of, named, usual_embeddings
 from subspan.experiments.report.render import to_console
 from subspan.experiments.report.tables import Cell, Column, Row, Table
-from subspan.experiments.search import check_names, parse_values, trials_of
 from subspan.experiments.single_session import SingleSession
-from subspan.experiments.sweep import Outcome, Protocol, Trial, best_settings, check_development, run_sweep
+from subspan.experiments.sweep import (
+    Protocol,
+    best_of,
+    check_development,
+    check_names,
+    parse_values,
+    run_sweep,
+    trials_of,
+)
 from subspan.features.feature_set import FeatureSet
-from subspan.learners.registry import create_method, split_spec
 from subspan.progress import progress_bar
 
 
@@ -80,28 +85,27 @@ def sweep(
     setup: Protocol = SingleSession(count=count, seed=seed) if single else MultiSession(draws=draws, seed=seed)
     features = named(FeatureSet.load(file))
     check_development(features, setup)
-    settings = (
-        list(Config.load(config, protocol).settings)
-        if config is not None
-        else _settings(method or [], (shots or [5]) if single else [None], embeddings)
-    )
+    if config is not None:
+        settings = Config.load(config, protocol).settings
+    else:
+        numbers = (shots or [5]) if single else [None]
+        settings = [Setting.of(spec, shots=number) for spec in method or [] for number in numbers]
     values = dict(parse_values(text) for text in tried)
     check_names(settings, values)
     if random is not None and random < 1:
         raise ProtocolError(f"--random must be at least 1; got {random}")
-    trials = [
-        Trial(number, options, setting.create(**options))
-        for number, setting in enumerate(settings)
-        for options in trials_of(setting, values, random, seed)
+    usual = embeddings or usual_embeddings(features)
+    settings = [
+        dataclasses.replace(one, embeddings=one.embeddings or usual) if "embeddings" in one.create().needs else one
+        for one in settings
     ]
-    settings = _with_embeddings(features, settings, embeddings)
+    groups = [trials_of(setting, values, random, seed) for setting in settings]
+    trials = [trial for group in groups for trial in group]
     vectors = embeddings_of(features, settings)
-    parts = count if single else -(-features.novel_count // 5)
+    parts = count if single else -(-features.novel_count // setup.ways)
     with progress_bar("episodes" if single else "sessions", len(trials) * parts) as advance:
-        outcomes = run_sweep(
-            out, setup, features, settings, trials, place, embeddings=vectors, memory=memory, on_part=advance
-        )
-    best = best_settings(settings, trials, outcomes)
+        outcomes = run_sweep(out, setup, features, trials, place, embeddings=vectors, memory=memory, on_part=advance)
+    best = best_of(groups, outcomes)
     where = f"the {features.novel_count} development classes" if single else "the development split"
     score = "joint accuracy" if single else "weighted accuracy after the last session"
     about = {
@@ -112,38 +116,13 @@ def sweep(
         "trials": len(trials),
     }
     path = Config(protocol, tuple(setting for setting, _ in best), about).save(out / "config.json")
-    Console(width=max(120, Console().width)).print(to_console(_table(best, trials, score), decimals=2))
-    typer.echo(f"Config: {path}")
-
-
-def _settings(methods: Sequence[str], shots: Sequence[int | None], embeddings: str | None) -> list[Setting]:
-    """One setting per method and number of shots; the options of the text are given."""
-    found = []
-    for spec in methods:
-        made, (method, text) = create_method(spec), split_spec(spec)
-        said = [item.partition("=")[0].strip() for item in text.split(",") if item]
-        given = {(now := made.renamed_options.get(name, name)): getattr(made, now) for name in said}
-        wanted = embeddings if "embeddings" in made.needs else None
-        found += [Setting(method, shots=number, embeddings=wanted, given=given) for number in shots]
-    return found
-
-
-def _with_embeddings(features: FeatureSet, settings: Sequence[Setting], wanted: str | None) -> list[Setting]:
-    """The settings, each that needs embeddings with the name of some."""
-    name = wanted or usual_embeddings(features)
-    return [
-        dataclasses.replace(one, embeddings=one.embeddings or name) if "embeddings" in one.create().needs else one
-        for one in settings
-    ]
-
-
-def _table(best: Sequence[tuple[Setting, Outcome]], trials: Sequence[Trial], score: str) -> Table:
     rows = []
-    for number, (setting, outcome) in enumerate(best):
+    for (setting, outcome), group in zip(best, groups, strict=True):
         chosen = ", ".join(f"{name}={value}" for name, value in setting.chosen.items()) or "nothing to choose"
-        tried = sum(trial.setting == number for trial in trials)
-        shots = "" if setting.shots is None else str(setting.shots)
-        rows.append(Row((setting.name, shots, chosen), (Cell(outcome.score, outcome.half_width), Cell(tried))))
+        cells = {"score": Cell(outcome.score, outcome.half_width), "trials": Cell(len(group))}
+        rows.append(Row((setting.name, str(setting.shots or ""), chosen), cells))
     columns = (Column("score", "score", score), Column("trials", "trials", "combinations tried", decimals=0))
     notes = (f"Score: {score} in percent on development data, with its 95 % interval; the best trial of each line.",)
-    return Table(("method", "shots", "chosen"), columns, tuple(rows), "Best settings", notes)
+    table = Table(("method", "shots", "chosen"), columns, tuple(rows), "Best settings", notes)
+    Console(width=max(120, Console().width)).print(to_console(table, decimals=2))
+    typer.echo(f"Config: {path}")

@@ -13,7 +13,7 @@ from typing import Any
 from subspan.engine.contract import Learner
 from subspan.experiments.inputs import ProtocolError
 from subspan.files.atomic import replacing
-from subspan.learners.registry import create_method
+from subspan.learners.registry import create_method, split_spec
 
 PROTOCOLS = ("multi-session", "single-session")
 PACKAGED = ("single-session-mini", "single-session-tiered", "single-session-mini-strong", "multi-session-strong")
@@ -29,6 +29,14 @@ class Setting:
     embeddings: str | None = None
     given: Mapping[str, Any] = field(default_factory=dict)  # published, or fixed by the user
     chosen: Mapping[str, Any] = field(default_factory=dict)  # on development data
+
+    @classmethod
+    def of(cls, spec: str, **about: Any) -> "Setting":
+        """The setting of a text ``name:option=value,...``, whose options are given."""
+        made, (method, text) = create_method(spec), split_spec(spec)
+        said = [item.partition("=")[0].strip() for item in text.split(",") if item]
+        given = {(now := made.renamed_options.get(name, name)): getattr(made, now) for name in said}
+        return cls(method, given=given, **about)
 
     @property
     def name(self) -> str:
@@ -82,9 +90,6 @@ class Config:
 
     def method(self, spec: str) -> Learner:
         """The method of a text ``name:option=value,...``; what the text leaves open comes from its setting here."""
-        name, _, text = spec.partition(":")
-        setting = next((one for one in self.settings if one.method == name), None)
-        if setting is None:
-            return create_method(spec)
-        said = {item.partition("=")[0].strip() for item in text.split(",")}
-        return create_method(spec, **{k: v for k, v in {**setting.given, **setting.chosen}.items() if k not in said})
+        said = Setting.of(spec)
+        setting = next((one for one in self.settings if one.method == said.method), said)
+        return setting.create(**said.given)

@@ -14,24 +14,6 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from subspan.arrays import FloatArray
 
-__all__ = [
-    "PairedTest",
-    "average_accuracy",
-    "class_weighted_accuracy",
-    "class_weighted_harmonic_mean",
-    "confusion_counts",
-    "forgetting",
-    "forgetting_since_birth",
-    "generalized_accuracy",
-    "group_means",
-    "interval_half_width",
-    "joint_gap",
-    "paired_tests",
-    "per_class_accuracy",
-    "performance_drop",
-    "plain_harmonic_mean",
-]
-
 ROUNDING = 1e-9  # relative; a test image more or less is far above it
 
 
@@ -99,44 +81,19 @@ def performance_drop(accuracy: ArrayLike) -> FloatArray:
     return np.asarray(accuracy[..., 0] - accuracy[..., -1])
 
 
-def forgetting(history: ArrayLike) -> FloatArray:
-    """How far each session's classes fell from their best accuracy, averaged over the sessions before the last.
-
-    ``history (..., T, T)`` holds at ``[l, j]`` the accuracy after session ``l`` on the classes that session ``j``
-    brought (entries with ``l < j`` are ignored). The result ``(...)`` is the mean over ``j < T - 1`` of ``max_{j <= l <
-    T - 1} history[l, j] - history[T - 1, j]``; it is negative where later sessions helped, and NaN when there is no
-    earlier session. The base session counts as one session among the others.
-
-    References
-    ----------
-    Chaudhry et al., Riemannian Walk for Incremental Learning, ECCV 2018, section 3 (there in [-1, 1], here in points).
-
-    >>> nan = np.nan
-    >>> float(forgetting([[80, nan, nan], [70, 50, nan], [60, 40, 30]]))  # (80 - 60 + 50 - 40) / 2
-    15.0
-    """
-    history = np.asarray(history, dtype=np.float64)
-    sessions = history.shape[-1]
-    if history.ndim < 2 or history.shape[-2] != sessions:
-        raise ValueError(f"history must end in two equal dimensions; got shape {history.shape}")
-    seen = np.tri(sessions, dtype=bool)
-    best = np.max(np.where(seen, history, -np.inf)[..., :-1, :-1], axis=-2, initial=-np.inf)
-    return _mean_or_nan(best - history[..., -1, :-1])
-
-
 def forgetting_since_birth(at_birth: ArrayLike, at_end: ArrayLike) -> FloatArray:
-    """Forgetting measured from the session that introduced each class, for when the sessions between are not kept.
+    """How far each session's classes fell since they were learned, averaged over the sessions before the last.
 
     ``at_birth (..., T)`` is the accuracy on a session's classes right after that session, ``at_end (..., T)`` the
-    accuracy on the same classes after the last one, both from session 0. The result ``(...)`` is the mean of their
-    difference over all sessions but the last. It equals :func:`forgetting` when no session's accuracy ever rises above
-    that at its birth, and is never above it; it is minus the backward transfer of Lopez-Paz and Ranzato, NeurIPS 2017.
+    accuracy on the same classes after the last one, both from session 0. The result ``(...)`` is NaN when there is no
+    earlier session. It is never above the forgetting of Chaudhry et al., ECCV 2018, which measures from the best
+    accuracy ever reached, and it is minus the backward transfer of Lopez-Paz and Ranzato, NeurIPS 2017.
 
     >>> float(forgetting_since_birth([80.0, 50.0, 30.0], [60.0, 40.0, 30.0]))
     15.0
     """
-    at_birth, at_end = np.asarray(at_birth, dtype=np.float64), np.asarray(at_end, dtype=np.float64)
-    return _mean_or_nan((at_birth - at_end)[..., :-1])
+    lost = (np.asarray(at_birth, dtype=np.float64) - np.asarray(at_end, dtype=np.float64))[..., :-1]
+    return np.asarray(lost.mean(axis=-1)) if lost.shape[-1] else np.full(lost.shape[:-1], np.nan)
 
 
 def generalized_accuracy(base: ArrayLike, novel: ArrayLike, base_count: int, novel_counts: ArrayLike) -> FloatArray:
@@ -193,34 +150,6 @@ def joint_gap(joint_base: ArrayLike, joint_novel: ArrayLike, own_base: ArrayLike
     base_gap = np.asarray(joint_base, dtype=np.float64) - np.asarray(own_base, dtype=np.float64)
     novel_gap = np.asarray(joint_novel, dtype=np.float64) - np.asarray(own_novel, dtype=np.float64)
     return np.asarray((base_gap + novel_gap) / 2)
-
-
-def confusion_counts(true: ArrayLike, predicted: ArrayLike, classes: int) -> NDArray[np.int64]:
-    """Counts ``(classes, classes)`` at ``[true, predicted]`` of two integer label arrays of equal shape.
-
-    >>> confusion_counts([0, 0, 1], [0, 1, 1], 3).tolist()
-    [[1, 1, 0], [0, 1, 0], [0, 0, 0]]
-    """
-    true, predicted = np.asarray(true).ravel(), np.asarray(predicted).ravel()
-    if true.shape != predicted.shape:
-        raise ValueError(f"true and predicted need the same length; got {len(true)} and {len(predicted)}")
-    for name, labels in (("true", true), ("predicted", predicted)):
-        if labels.size and (labels.min() < 0 or labels.max() >= classes):
-            raise ValueError(f"{name} labels must lie in 0..{classes - 1}; got {labels.min()}..{labels.max()}")
-    flat = true.astype(np.int64) * classes + predicted.astype(np.int64)
-    return np.bincount(flat, minlength=classes * classes).reshape(classes, classes).astype(np.int64)
-
-
-def per_class_accuracy(counts: ArrayLike) -> FloatArray:
-    """Percent correct of each class ``(..., C)`` from ``counts (..., C, C)``; NaN for a class that was not tested.
-
-    >>> per_class_accuracy([[3, 1, 0], [0, 2, 0], [0, 0, 0]]).tolist()
-    [75.0, 100.0, nan]
-    """
-    counts = np.asarray(counts, dtype=np.float64)
-    tested = counts.sum(axis=-1)
-    correct = np.diagonal(counts, axis1=-2, axis2=-1)
-    return np.where(tested > 0, 100.0 * correct / np.where(tested > 0, tested, 1.0), np.nan)
 
 
 def interval_half_width(
@@ -326,10 +255,3 @@ def _base_and_novel(
         )
     novel = np.where(novel_count == 0, 0.0, np.asarray(novel, dtype=np.float64))
     return np.asarray(base, dtype=np.float64), novel, base_count, novel_count
-
-
-def _mean_or_nan(values: FloatArray) -> FloatArray:
-    """Mean over the last axis, NaN without a warning where it is empty."""
-    if values.shape[-1] == 0:
-        return np.full(values.shape[:-1], np.nan)
-    return np.asarray(values.mean(axis=-1))

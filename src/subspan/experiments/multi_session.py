@@ -21,7 +21,7 @@ from subspan.experiments.inputs import (
     items_by_class,
     weight_space,
 )
-from subspan.experiments.metrics import confusion_counts, group_means
+from subspan.experiments.metrics import group_means
 from subspan.experiments.results import MethodResult, WeightSpace
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import spec_of
@@ -200,7 +200,8 @@ class _Run:
             if session_of.any():
                 novel[:, t] = 100 * right[:, session_of > 0].mean(1)
                 session_mean[:, t] = np.nanmean(by_session[:, t, 1:], axis=1)
-            confusion[t] = confusion_counts(np.tile(labels, draws), predicted.reshape(-1), counts[-1])
+            pairs, classes = labels * counts[-1] + predicted, counts[-1]
+            confusion[t] = np.bincount(pairs.ravel(), minlength=classes**2).reshape(classes, classes)
         with_novel = by_session[:, 1:, 1:]
         return MethodResult(
             method=spec_of(self.method),

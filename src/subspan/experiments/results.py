@@ -1,18 +1,20 @@
-"""What a protocol run leaves behind: one record per method and setting."""
+"""What a protocol run leaves behind: one record per method and setting, with its figures of merit by name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from subspan.arrays import FloatArray
-from subspan.experiments.metrics import class_weighted_accuracy, joint_gap
+from subspan.experiments import metrics
 
 BY_DRAW = (  # the arrays of a MethodResult that have a row for each draw
     *("accuracy", "class_mean", "base", "novel", "novel_session_mean"),
     *("steps", "novel_at_birth", "novel_at_end"),
 )
+BY_EPISODE = ("base", "novel", "base_alone", "novel_alone", "steps")  # and of an EpisodeResult for each episode
 
 
 @dataclass(frozen=True)
@@ -59,16 +61,81 @@ class MethodResult:
     @property
     def weighted(self) -> FloatArray:
         """The paper's accuracy (draws, sessions + 1): base and novel by numbers of classes, novel as in its code."""
-        novel_counts = np.asarray(self.class_counts) - self.class_counts[0]
-        return class_weighted_accuracy(self.base, self.novel_session_mean, self.class_counts[0], novel_counts)
+        return metrics.class_weighted_accuracy(*self._by_classes)
 
-    def of_splits(self, numbers: Sequence[int]) -> "MethodResult":
-        """The accuracies of the draws on these feature files alone, with their share of the seconds."""
-        chosen = np.isin(self.splits, numbers)
-        seconds = self.seconds * len(np.unique(self.splits[chosen])) / len(np.unique(self.splits))
-        kept = {name: getattr(self, name)[chosen] for name in (*BY_DRAW, "splits")}
-        nothing = dict.fromkeys(("confusion", "weight_space", "final_rows", "predictions"))
-        return replace(self, **kept, **nothing, seconds=seconds)
+    @property
+    def harmonic(self) -> FloatArray:
+        """The paper's harmonic mean (draws, sessions + 1), by numbers of classes."""
+        return metrics.class_weighted_harmonic_mean(*self._by_classes)
+
+    @property
+    def plain_harmonic(self) -> FloatArray:
+        """The usual harmonic mean (draws, sessions + 1) of base and novel accuracy."""
+        return metrics.plain_harmonic_mean(self.base, self.novel)
+
+    @property
+    def average(self) -> FloatArray:
+        """Mean weighted accuracy (draws,) over all sessions."""
+        return metrics.average_accuracy(self.weighted)
+
+    @property
+    def drop(self) -> FloatArray:
+        """Weighted accuracy (draws,) of session 0 less that of the last session."""
+        return metrics.performance_drop(self.weighted)
+
+    @property
+    def forgetting(self) -> FloatArray:
+        """Mean loss (draws,) of each session's classes, base classes included, since the end of their own session."""
+        at_birth = np.concatenate([self.base[:, :1], self.novel_at_birth], axis=1)
+        at_end = np.concatenate([self.base[:, -1:], self.novel_at_end], axis=1)
+        return metrics.forgetting_since_birth(at_birth, at_end)
+
+    @property
+    def generalized(self) -> FloatArray:
+        """gAcc (draws,)."""
+        return metrics.generalized_accuracy(*self._by_classes)
+
+    @property
+    def steps_in_all(self) -> FloatArray:
+        """Optimiser steps (draws,) of all sessions."""
+        return self.steps.sum(axis=1)
+
+    @property
+    def _by_classes(self) -> tuple[FloatArray, FloatArray, int, NDArray[np.int64]]:
+        """Base and novel accuracy as the paper weighs them, and their numbers of classes."""
+        base_count = self.class_counts[0]
+        return self.base, self.novel_session_mean, base_count, np.asarray(self.class_counts) - base_count
+
+    def samples(self, values: FloatArray) -> FloatArray:
+        """What an interval or a test may count as one sample: ``values (draws, ...)``, or means of splits.
+
+        Draws on one split share its classes and its network, so with several splits only the splits are independent.
+        """
+        several = len(np.unique(self.splits)) > 1
+        return metrics.group_means(values, self.splits) if several else np.asarray(values, dtype=np.float64)
+
+    def mean_and_half_width(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and half of the 95 % interval over the samples of ``values (draws, ...)``, both ``(...)``."""
+        samples = self.samples(values)
+        return samples.mean(axis=0), metrics.interval_half_width(samples)
+
+    @classmethod
+    def joined(cls, parts: Sequence["MethodResult"]) -> "MethodResult":
+        """The results of one method on several files as one, with the draws of all and the number of each draw's file.
+
+        What shows single classes, whose like there is not in every file, is of the first: confusion and weight space.
+        """
+        first, predictions = parts[0], None
+        if len(parts) == 1:
+            return first
+        if first.predictions is not None:
+            if any(not np.array_equal(np.asarray(part.query_labels), np.asarray(first.query_labels)) for part in parts):
+                raise ValueError("predictions of several files need the same number of test items of each class in all")
+            predictions = tuple(
+                np.concatenate(p) for p in zip(*(part.predictions or () for part in parts), strict=True)
+            )
+        splits = np.concatenate([np.full(len(part.base), number) for number, part in enumerate(parts)])
+        return replace(first, **_joined(parts, BY_DRAW), splits=splits, final_rows=None, predictions=predictions)
 
 
 @dataclass(frozen=True)
@@ -95,15 +162,18 @@ class EpisodeResult:
     @property
     def delta(self) -> FloatArray:
         """Delta (E,) of Ren et al.: what both halves lose when all classes compete."""
-        return joint_gap(self.base, self.novel, self.base_alone, self.novel_alone)
+        return metrics.joint_gap(self.base, self.novel, self.base_alone, self.novel_alone)
 
     @classmethod
     def joined(cls, parts: Sequence["EpisodeResult"]) -> "EpisodeResult":
         """The parts of one run, in their order, as one."""
-        arrays = ("base", "novel", "base_alone", "novel_alone", "steps")
-        return replace(
-            parts[0],
-            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays},
-            seconds=sum(part.seconds for part in parts),
-            notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
-        )
+        return replace(parts[0], **_joined(parts, BY_EPISODE))
+
+
+def _joined(parts: Sequence[MethodResult] | Sequence[EpisodeResult], arrays: Sequence[str]) -> dict[str, Any]:
+    """These arrays end to end, all seconds, and what any part had to say, once."""
+    return {
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays},
+        "seconds": sum(part.seconds for part in parts),
+        "notes": tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+    }

@@ -6,31 +6,19 @@ further than ``FAR`` points from the published one is marked.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from subspan.arrays import FloatArray
-from subspan.experiments.metrics import average_accuracy, paired_tests, performance_drop
-from subspan.experiments.report.html import ReportTable
-from subspan.experiments.report.summary import independent_samples, mean_and_half_width, summarize
-from subspan.experiments.report.tables import (
-    SESSIONS,
-    TOTAL_MEASURES,
-    Cell,
-    Column,
-    Measure,
-    Row,
-    Table,
-    session_measure,
-)
+from subspan.experiments.metrics import paired_tests
+from subspan.experiments.report.results_table import SESSIONS, Measure, cell_of, measures_of
+from subspan.experiments.report.tables import Cell, Column, Row, Table
 from subspan.experiments.results import MethodResult
-from subspan.paper.published import Published, PublishedRow, PublishedTable
+from subspan.paper.published import OURS, PUBLISHED, QUOTED, Published, PublishedRow, PublishedTable
 
 FAR = 2.0  # points between the published and the scaled cell
 MARK = "†"
-PUBLISHED, QUOTED, OURS, SCALED = "published", "quoted", "ours", "ours, scaled"
-STORED = "ours, stored"  # not run now: of a system that needs images
+SCALED = "ours, scaled"
 SPLITS = 10  # random splits behind the paper's means
 SESSION_COUNT = 9  # session 0 included
 
@@ -50,166 +38,190 @@ TUNED: Mapping[str, str] = {  # chosen by `subspan sweep` on the development spl
     f"linear_map:{_CHOSEN}": "Linear mapping, options of split 0",
 }
 LEVEL = 0.01  # of the tests against methods of our own
+
+_NOVEL = Column("novel", "novel", "accuracy on novel classes, mean over sessions as in the paper's code")
+_EVERY = {one.column.key: one for one in measures_of(SESSION_COUNT)} | {"novel": Measure(_NOVEL, "novel_session_mean")}
 _GROUP = "After the last session, and over all sessions"
-_TOTALS = ("base", "harmonic", "plain_harmonic", "average", "drop")
-_NOVEL = Measure(
-    Column("novel", "novel", "accuracy on novel classes, mean over sessions as in the paper's code"),
-    lambda r, s: r.novel_session_mean[:, -1],
+_TOTALS = ("base", "novel", "harmonic", "plain_harmonic", "average", "drop")
+MEASURES = (  # what tables over all sessions show
+    *(_EVERY[f"session_{session}"] for session in range(SESSION_COUNT)),
+    *(replace(_EVERY[key], column=replace(_EVERY[key].column, group=_GROUP)) for key in _TOTALS),
 )
+COLUMNS = tuple(measure.column for measure in MEASURES)
 
 
-@dataclass(frozen=True)
-class TrainedNetwork:
-    """Session 0 of one feature file, in percent; NaN where the file does not say."""
-
-    recipe: str
-    seed: int
-    validation: float = np.nan
-    test: float = np.nan
-
-
-@dataclass(frozen=True)
-class _Line:
-    """One number per column, with half widths where there are several splits."""
-
-    mean: FloatArray
-    half_width: FloatArray
+def our_cells(result: MethodResult) -> dict[str, Cell]:
+    """One line of ours."""
+    return {measure.column.key: cell_of(result, measure) for measure in MEASURES}
 
 
 def random_split_tables(
     results: Sequence[MethodResult], seeds: Sequence[int], published: Published, recipe: str = "paper"
-) -> list[ReportTable]:
+) -> list[Table]:
     """Over the random splits ``seeds``: the main table, then all sessions without and with memory.
 
     Without memory the ablation of R_old, a table of its own in the paper, and the variants tuned by us follow.
     """
-    ratio = session0_ratio(results, published)
-    notes = _notes(results, seeds, published, ratio, recipe)
-    ran = {result.method for result in results}
-    methods = [*METHODS, *(method for method in BEYOND if method in ran)]
-    tables = [
-        ReportTable("main", "Main table: sessions 1, 2 and 8", _main_table(results, methods, ratio, notes, published))
-    ]
-    for name, memory, theirs in (
-        ("without", False, published.without_memory),
-        ("with", True, published.with_memory),
-    ):
-        added = () if memory else (*ABLATION, *TUNED)
-        table = _session_table(results, theirs, [*methods, *added], memory, ratio, notes, published)
-        tables.append(ReportTable(f"sessions-{name}-memory", f"All sessions, {name} memory", table))
-    return [replace(one, table=replace(one.table, title=one.heading)) for one in tables]
-
-
-def networks_table(trained: Sequence[TrainedNetwork], published: Published) -> ReportTable:
-    """Session-0 accuracy of both networks by seed: published, and ours where the feature files say."""
-    seeds = range(1, SPLITS + 1)
-    columns = [Column(f"seed_{seed}", str(seed), f"random split of seed {seed}", "By seed") for seed in seeds]
-    columns.append(Column("mean", "mean", "mean over the seeds present", "By seed"))
-    rows = []
-    for network in published.networks:
-        ours = {one.seed: one for one in trained if one.recipe == network.recipe}
-        lines = {f"validation, {PUBLISHED}": [*network.validation, network.mean]}
-        if ours:
-            lines |= {
-                f"validation, {OURS}": _by_seed({seed: one.validation for seed, one in ours.items()}, seeds),
-                f"test, {OURS}": _by_seed({seed: one.test for seed, one in ours.items()}, seeds),
-            }
-        for what, values in lines.items():
-            rows.append(Row((network.model, what), tuple(Cell(float(value)) for value in values), network.model))
-    heading = "Two kinds of ResNet-18: session 0"
+    ours = {(result.method, result.memory): our_cells(result) for result in results}
+    first, ratio = ours["finetune", False]["session_0"].value, session0_ratio(results, published)
+    interval = "± is half of the 95 % interval over splits (Student t)" if len(seeds) > 1 else "One split: no interval"
     notes = (
-        "The paper's splits are other draws of classes; of test accuracy it gives the mean over ten splits alone, "
-        f"{published.without_memory.rows[-1].accuracy[0]:.2f}.",
-        source_note(published, {network.source for network in published.networks}),
+        f"{splits_sentence(seeds)} One support draw per split. {interval}. Base sessions by recipe '{recipe}'.",
+        f"'{SCALED}' is ours times {ratio * first:.2f} / {first:.2f} = {ratio:.4f}, the ratio of session-0 accuracies. "
+        f"{MARK}: further than {FAR:g} points from the published cell after scaling.",
+        *run_notes(results),
     )
-    return ReportTable(
-        "networks", heading, Table(("network", "accuracy (%)"), tuple(columns), tuple(rows), heading, notes)
-    )
+    legend = f"'{PUBLISHED}': {published.sources['P']}."
+    derived = "Average and drop of published rows are computed from their sessions; base and novel were not published."
+    methods = [*METHODS, *(method for method in BEYOND if (method, False) in ours)]
+    titles = {**METHODS, **BEYOND, **TUNED}
 
+    # The main table has both memory settings side by side.
+    keys = {
+        (f"session_{session}", memory): f"session_{session}_{_with(memory)}_memory"
+        for session in published.main.sessions
+        for memory in (False, True)
+    }
+    columns = []
+    for (_, memory), key in keys.items():
+        session, sign = key.split("_")[1], "+M" if memory else "-M"
+        meaning = f"after session {session}, {_with(memory)} memory"
+        columns.append(Column(key, f"{session} {sign}", meaning, SESSIONS, decimals=1))  # as printed
 
-def fixed_split_table(results: Mapping[str, Sequence[MethodResult]], published: Published) -> ReportTable:
-    """Ours on the fixed split, by recipe of the base session, below published rows of later systems."""
-    measures = session_measures()
-    columns = tuple(measure.column for measure in measures)
+    def beside(found: Mapping[bool, Mapping[str, Cell] | None]) -> dict[str, Cell]:
+        return {key: cells[place] for (place, memory), key in keys.items() if (cells := found.get(memory))}
+
     rows = [
-        Row((row.model, row.network, row.stored, row.source), published_cells(row, measures), PUBLISHED)
-        for row in published.fixed_split.rows
+        Row((_quoted_name(row), QUOTED), beside({bool(row.memory): row.cells}), QUOTED) for row in published.main.quoted
     ]
-    for recipe, members in results.items():
-        for result in sorted(members, key=lambda result: result.memory):
-            headings = (_title(result.method), f"recipe {recipe}", "1 image a class" if result.memory else "no", OURS)
-            rows.append(Row(headings, our_cells(result, measures), f"{recipe}, {result.memory}"))
-    heading = "Another protocol: the fixed split"
-    notes = (
-        "Another protocol: one class order, listed support images (Tao et al. 2020), one run. Where memory is blank we "
-        "know of none.",
-        source_note(published, {row.source for row in published.fixed_split.rows}),
-        *run_notes([result for members in results.values() for result in members]),
-    )
-    headings = ("system", "network", "memory", "source")
-    return ReportTable("fixed-split", heading, Table(headings, columns, tuple(rows), heading, notes))
+    for method in methods:
+        theirs = {memory: row.cells for memory in (False, True) if (row := published.main.of(method, memory))}
+        both = beside({memory: ours[method, memory] for memory in (False, True)})
+        rows += _compared(titles[method], beside(theirs), both, ratio)
+    legends = (legend, _quoted_note(published.main, published))
+    title = "Main table: sessions 1, 2 and 8"
+    tables = [Table(("method", "row"), tuple(columns), tuple(rows), title, notes, legends, "main")]
+    for memory, theirs in ((False, published.without_memory), (True, published.with_memory)):
+        rows = [Row((_quoted_name(row), QUOTED), row.cells, QUOTED) for row in theirs.quoted]
+        for method in (*methods, *(() if memory else (*ABLATION, *TUNED))):
+            row = theirs.of(method, memory) or published.old_penalty.of(method, memory)
+            name = row.model if row else titles[method]
+            rows += _compared(name, row.cells if row else {}, ours[method, memory], ratio)
+        legends = (legend, derived, _quoted_note(published.without_memory, published))
+        title, name = f"All sessions, {_with(memory)} memory", f"sessions-{_with(memory)}-memory"
+        tables.append(Table(("method", "row"), COLUMNS, tuple(rows), title, notes, legends, name))
+    return tables
 
 
 def session0_ratio(results: Sequence[MethodResult], published: Published) -> float:
     """The paper's session-0 accuracy over ours, both with the trained linear head."""
     row = published.without_memory.of("finetune", memory=False)
+    ours = next(result for result in results if (result.method, result.memory) == ("finetune", False))
     assert row is not None
-    return row.accuracy[0] / _session0(results)
+    return row.accuracy[0] / float(ours.samples(ours.base[:, 0]).mean())
 
 
-def beyond_table(results: Sequence[MethodResult], seeds: Sequence[int]) -> ReportTable:
+def _compared(name: str, theirs: Mapping[str, Cell], ours: Mapping[str, Cell], ratio: float) -> Iterator[Row]:
+    """Up to three lines of one method: published, ours, ours scaled with far cells marked."""
+    if theirs:
+        yield Row((name, PUBLISHED), theirs, name)
+    yield Row((name, OURS), ours, name)
+    scaled = {}
+    for key, cell in ours.items():
+        value = cell.value * ratio
+        # What the paper does not print but we derive from it (average, drop) carries no mark.
+        far = key.startswith("session_") and key in theirs and abs(value - theirs[key].value) > FAR
+        scaled[key] = Cell(value, cell.half_width * ratio, mark=MARK if far else "")
+    yield Row((name, SCALED), scaled, name)
+
+
+def networks_table(trained: Mapping[str, Mapping[int, Mapping[str, float]]], published: Published) -> Table:
+    """Session-0 accuracy of both networks by seed: published, and ours where the feature files say.
+
+    ``trained`` are accuracies on "validation" and "test" images, by recipe and seed.
+    """
+    seeds = range(1, SPLITS + 1)
+    columns = [Column(f"seed_{seed}", str(seed), f"random split of seed {seed}", "By seed") for seed in seeds]
+    columns.append(Column("mean", "mean", "mean over the seeds present", "By seed"))
+    rows = []
+    for network in published.networks:
+        cells = {f"seed_{seed}": Cell(value) for seed, value in zip(seeds, network.validation, strict=True)}
+        cells["mean"] = Cell(network.mean)
+        rows.append(Row((network.model, f"validation, {PUBLISHED}"), cells, network.model))
+        for kind in ("validation", "test") if trained.get(network.recipe) else ():
+            found = {seed: said[kind] for seed, said in trained[network.recipe].items() if kind in said}
+            cells = {f"seed_{seed}": Cell(value) for seed, value in found.items()}
+            cells["mean"] = Cell(float(np.mean(list(found.values()))) if found else np.nan)
+            rows.append(Row((network.model, f"{kind}, {OURS}"), cells, network.model))
+    notes = (
+        "The paper's splits are other draws of classes; of test accuracy it gives the mean over ten splits alone, "
+        f"{published.without_memory.rows[-1].accuracy[0]:.2f}.",
+    )
+    legend = (published.said_by({network.source for network in published.networks}),)
+    title = "Two kinds of ResNet-18: session 0"
+    return Table(("network", "accuracy (%)"), tuple(columns), tuple(rows), title, notes, legend, "networks")
+
+
+def fixed_split_table(results: Sequence[MethodResult], recipe: str, published: Published) -> Table:
+    """Ours on the fixed split below published rows of later systems."""
+    rows = [
+        Row((row.model, row.network, row.stored, row.source), row.cells, PUBLISHED)
+        for row in published.fixed_split.rows
+    ]
+    for result in sorted(results, key=lambda result: result.memory):
+        name, stored = {**METHODS, **BEYOND}[result.method], "1 image a class" if result.memory else "no"
+        rows.append(Row((name, f"recipe {recipe}", stored, OURS), our_cells(result), f"{recipe}, {result.memory}"))
+    notes = (
+        "Another protocol: one class order, listed support images (Tao et al. 2020), one run. Where memory is blank we "
+        "know of none.",
+        *run_notes(results),
+    )
+    legend = (published.said_by({row.source for row in published.fixed_split.rows}),)
+    headings = ("system", "network", "memory", "source")
+    title = "Another protocol: the fixed split"
+    return Table(headings, COLUMNS, tuple(rows), title, notes, legend, "fixed-split")
+
+
+def beyond_table(results: Sequence[MethodResult], seeds: Sequence[int]) -> Table:
     """Every method of ``BEYOND`` against those of the tables at the last session, over the random splits ``seeds``."""
+    said = {
+        "accuracy": ("weighted accuracy (%)", 2),
+        "lead": ("accuracy of our method minus that of this one", 2),
+        "p": ("two-sided, of a paired t-test over splits, after Bonferroni correction", 4),
+    }
     columns = tuple(
-        Column(f"{key}_{name}_memory", f"{title} {sign}", f"{meaning}, {name} memory", "Last session", decimals)
+        Column(f"{key}_{name}_memory", f"{key} {sign}", f"{meaning}, {name} memory", "Last session", decimals)
         for name, sign in (("without", "-M"), ("with", "+M"))
-        for key, title, meaning, decimals in (
-            ("accuracy", "accuracy", "weighted accuracy (%)", 2),
-            ("lead", "lead", "accuracy of our method minus that of this one", 2),
-            ("p", "p", "two-sided, of a paired t-test over splits, after Bonferroni correction", 4),
-        )
+        for key, (meaning, decimals) in said.items()
     )
     rows = []
     for ours, title in BEYOND.items():
-        others = [method for method in METHODS if method != ours]
-        halves = [_leads(results, ours, others, memory) for memory in (False, True)]
-        for method in (ours, *others):
-            cells = tuple(cell for half in halves for cell in half[method])
-            rows.append(Row((title if method == ours else METHODS[method],), cells, ours))
-    heading = "Beyond the paper: the last session"
-    notes = (
-        f"{splits_sentence(seeds)} Options of our own method were chosen on split 0, which no table reports.",
-        f"p: paired t-test over splits, times the number of comparisons; the bar is p < {LEVEL}."
-        + (" Two splits have one degree of freedom: such a p says little." if len(seeds) == 2 else ""),
-    )
-    return ReportTable("beyond", heading, Table(("method",), columns, tuple(rows), heading, notes))
+        lines: dict[str, dict[str, Cell]] = {method: {} for method in (ours, *METHODS)}
+        for memory in (False, True):
+            found = {one.method: one for one in results if one.memory == memory and one.method in lines}
+            last = {method: found[method].samples(found[method].weighted[:, -1]) for method in lines}
+            tests = paired_tests(last, against=ours)
+            for method, cells in lines.items():
+                cells[f"accuracy_{_with(memory)}_memory"] = cell_of(found[method], _EVERY["weighted"])
+                if method != ours:
+                    cells[f"lead_{_with(memory)}_memory"] = Cell(float(np.mean(last[ours] - last[method])))
+                    cells[f"p_{_with(memory)}_memory"] = Cell(tests[method].p_value)
+        rows += [Row((title if method == ours else METHODS[method],), cells, ours) for method, cells in lines.items()]
+    few = " Two splits have one degree of freedom: such a p says little." if len(seeds) == 2 else ""
+    notes = (f"{splits_sentence(seeds)} Options of our own method were chosen on split 0, which no table reports.",)
+    legend = (f"p: paired t-test over splits, times the number of comparisons; the bar is p < {LEVEL}.{few}",)
+    return Table(("method",), columns, tuple(rows), "Beyond the paper: the last session", notes, legend, "beyond")
 
 
-def _leads(
-    results: Sequence[MethodResult], ours: str, others: Sequence[str], memory: bool
-) -> dict[str, tuple[Cell, Cell, Cell]]:
-    """Accuracy, lead and p of each method under one memory setting."""
-    found = {result.method: result for result in results if result.memory == memory}
-    last = {method: summarize(found[method]).weighted[:, -1] for method in (ours, *others)}
-    samples = {method: independent_samples(found[method], values) for method, values in last.items()}
-    tests = paired_tests(samples, against=ours)
-    cells = {}
-    for method, values in last.items():
-        mean, half_width = mean_and_half_width(found[method], values)
-        lead = float(np.mean(samples[ours] - samples[method])) if method != ours else np.nan
-        p_value = tests[method].p_value if method != ours else np.nan
-        cells[method] = (Cell(float(mean), float(half_width)), Cell(lead), Cell(p_value))
-    return cells
-
-
-def reached_sentence(tables: Sequence[ReportTable]) -> str:
+def reached_sentence(tables: Sequence[Table]) -> str:
     """In how many cells after session 0 ours, as measured, reaches what the paper printed, and how many are far off."""
     reached, far = [], 0
-    for one in (one for one in tables if one.name.startswith("sessions-")):
-        lines = {row.headings: row.cells for row in one.table.rows}
+    for table in (table for table in tables if table.name.startswith("sessions-")):
+        lines = {row.headings: row for row in table.rows}
         for model in (model for model, whose in lines if whose == PUBLISHED):
-            published, ours = (lines[model, whose][1:SESSION_COUNT] for whose in (PUBLISHED, OURS))
-            reached += [mine.value >= theirs.value for theirs, mine in zip(published, ours, strict=True)]
-        far += sum(bool(cell.mark) for cells in lines.values() for cell in cells)
+            for key in (f"session_{session}" for session in range(1, SESSION_COUNT)):
+                reached.append(lines[model, OURS][key].value >= lines[model, PUBLISHED][key].value)
+        far += sum(bool(cell.mark) for row in table.rows for cell in row.cells.values())
     return (
         f"Not scaled, ours is at or above the published accuracy in {sum(reached)} of {len(reached)} cells after "
         f"session 0; scaled, {far} are further than {FAR:g} points from it ({MARK})."
@@ -228,146 +240,13 @@ def splits_sentence(seeds: Sequence[int]) -> str:
     return f"Means over {len(seeds)} of {SPLITS} splits: {names}."
 
 
-def _main_table(
-    results: Sequence[MethodResult],
-    methods: Sequence[str],
-    ratio: float,
-    notes: tuple[str, ...],
-    published: Published,
-) -> Table:
-    """Sessions 1, 2 and 8, each without and with memory."""
-    sessions = published.main.sessions
-    order = [(session, memory) for session in sessions for memory in (False, True)]
-    columns = tuple(
-        Column(
-            f"session_{session}_{'with' if memory else 'without'}_memory",
-            f"{session} {'+M' if memory else '-M'}",
-            f"after session {session}, {'with' if memory else 'without'} memory",
-            SESSIONS,
-            decimals=1,  # as printed
-        )
-        for session, memory in order
-    )
-
-    def arranged(rows: Mapping[bool, PublishedRow | None]) -> FloatArray:
-        found = {memory: row.accuracy for memory, row in rows.items() if row is not None}
-        nothing = (np.nan,) * len(sessions)
-        return np.array([found.get(memory, nothing)[sessions.index(session)] for session, memory in order])
-
-    rows = [
-        Row((_quoted_name(row), QUOTED), _cells(_exact(arranged({bool(row.memory): row}))), QUOTED)
-        for row in published.main.quoted
-    ]
-    for method in methods:
-        name = _title(method)
-        both = {memory: _find(results, method, memory) for memory in (False, True)}
-        parts = [_our_line(both[memory], [session_measure(session)]) for session, memory in order]
-        ours = _Line(*(np.concatenate([getattr(part, f) for part in parts]) for f in ("mean", "half_width")))
-        rows_of = {memory: published.main.of(method, memory) for memory in (False, True)}
-        rows += _compared(name, arranged(rows_of) if any(rows_of.values()) else None, ours, ratio, columns)
-    return Table(("method", "row"), columns, tuple(rows), notes=(*notes, _quoted_note(published.main, published)))
+def run_notes(results: Sequence[MethodResult]) -> list[str]:
+    """What the runs had to say, the same once."""
+    return list(dict.fromkeys(f"{result.method}: {note}" for result in results for note in result.notes))
 
 
-def _session_table(
-    results: Sequence[MethodResult],
-    theirs: PublishedTable,
-    methods: Sequence[str],
-    memory: bool,
-    ratio: float,
-    notes: tuple[str, ...],
-    published: Published,
-) -> Table:
-    """Sessions 0 to 8 and what they add up to, under one memory setting."""
-    measures = session_measures()
-    columns = tuple(measure.column for measure in measures)
-    rows = [Row((_quoted_name(row), QUOTED), published_cells(row, measures), QUOTED) for row in theirs.quoted]
-    for method in methods:
-        row = theirs.of(method, memory) or published.old_penalty.of(method, memory)
-        ours = _our_line(_find(results, method, memory), measures)
-        name = row.model if row else _title(method)
-        rows += _compared(name, None if row is None else _published_line(row, measures).mean, ours, ratio, columns)
-    derived = "Average and drop of published rows are computed from their sessions; base and novel were not published."
-    return Table(
-        ("method", "row"),
-        columns,
-        tuple(rows),
-        notes=(*notes, derived, _quoted_note(published.without_memory, published)),
-    )
-
-
-def _compared(
-    name: str, theirs: FloatArray | None, ours: _Line, ratio: float, columns: Sequence[Column]
-) -> Iterator[Row]:
-    """Up to three lines of one method: published, ours, ours scaled with far cells marked."""
-    if theirs is not None:
-        yield Row((name, PUBLISHED), _cells(_exact(theirs)), name)
-    yield Row((name, OURS), _cells(ours), name)
-    scaled = _Line(ours.mean * ratio, ours.half_width * ratio)
-    # What the paper does not print but we derive from it (average, drop) carries no mark.
-    printed = np.array([column.key.startswith("session_") for column in columns])
-    far = printed & (np.abs(scaled.mean - theirs) > FAR) if theirs is not None else np.zeros(len(columns), bool)
-    cells = _cells(scaled)
-    yield Row((name, SCALED), tuple(replace(c, mark=MARK) if f else c for c, f in zip(cells, far, strict=True)), name)
-
-
-def session_measures() -> list[Measure]:
-    """What the tables over all sessions show of a result."""
-    base, *others = (measure for measure in TOTAL_MEASURES if measure.column.key in _TOTALS)
-    totals = [replace(one, column=replace(one.column, group=_GROUP)) for one in (base, _NOVEL, *others)]
-    return [*(session_measure(session) for session in range(SESSION_COUNT)), *totals]
-
-
-def _our_line(result: MethodResult, measures: Sequence[Measure]) -> _Line:
-    summary = summarize(result)
-    pairs = [mean_and_half_width(result, measure.samples(result, summary)) for measure in measures]
-    mean, half_width = zip(*pairs, strict=True)
-    return _Line(np.array(mean, dtype=np.float64), np.array(half_width, dtype=np.float64))
-
-
-def our_cells(result: MethodResult, measures: Sequence[Measure]) -> tuple[Cell, ...]:
-    """One line of ours."""
-    return _cells(_our_line(result, measures))
-
-
-def published_cells(row: PublishedRow, measures: Sequence[Measure]) -> tuple[Cell, ...]:
-    """One published line."""
-    return _cells(_published_line(row, measures))
-
-
-def _published_line(row: PublishedRow, measures: Sequence[Measure]) -> _Line:
-    """All sessions of a published row, and of the totals what is known or follows."""
-    known = {f"session_{session}": value for session, value in enumerate(row.accuracy)}
-    mean = row.average if np.isfinite(row.average) else float(average_accuracy(row.accuracy))
-    known |= {"base": row.base, "novel": row.novel, "average": mean, "drop": float(performance_drop(row.accuracy))}
-    return _exact(np.array([known.get(measure.column.key, np.nan) for measure in measures]))
-
-
-def _exact(values: FloatArray) -> _Line:
-    return _Line(values, np.full(len(values), np.nan))
-
-
-def _cells(line: _Line) -> tuple[Cell, ...]:
-    return tuple(Cell(float(mean), float(half)) for mean, half in zip(line.mean, line.half_width, strict=True))
-
-
-def _by_seed(values: Mapping[int, float], seeds: Sequence[int]) -> list[float]:
-    """One value per seed, NaN where there is none, and their mean."""
-    given = [values.get(seed, np.nan) for seed in seeds]
-    finite = [value for value in given if np.isfinite(value)]
-    return [*given, float(np.mean(finite)) if finite else np.nan]
-
-
-def _find(results: Sequence[MethodResult], method: str, memory: bool) -> MethodResult:
-    return next(result for result in results if (result.method, result.memory) == (method, memory))
-
-
-def _title(method: str) -> str:
-    return {**METHODS, **BEYOND, **TUNED}.get(method, method)
-
-
-def _session0(results: Sequence[MethodResult]) -> float:
-    result = _find(results, "finetune", False)
-    return float(mean_and_half_width(result, result.base[:, 0])[0])
+def _with(memory: bool) -> str:
+    return "with" if memory else "without"
 
 
 def _quoted_name(row: PublishedRow) -> str:
@@ -378,34 +257,3 @@ def _quoted_note(table: PublishedTable, published: Published) -> str:
     plot = any("plot" in row.source for row in table.quoted)
     star = f" *: {published.sources['P, read off a plot']}." if plot else ""
     return f"'{QUOTED}': other systems as the paper quotes them, with their own networks; not run by us.{star}"
-
-
-def source_note(published: Published, marks: set[str]) -> str:
-    """What the source marks of quoted rows mean."""
-    return (
-        "Sources: "
-        + "; ".join(f"{mark}: {published.sources[mark]}" for mark in published.sources if mark in marks)
-        + "."
-    )
-
-
-def _notes(
-    results: Sequence[MethodResult], seeds: Sequence[int], published: Published, ratio: float, recipe: str
-) -> tuple[str, ...]:
-    """What a reader must know of every table over the random splits."""
-    ours = _session0(results)
-    intervals = (
-        "± is half of the 95 % interval over splits (Student t)." if len(seeds) > 1 else "One split: no interval."
-    )
-    return (
-        f"{splits_sentence(seeds)} One support draw per split. {intervals} Base sessions by recipe '{recipe}'.",
-        f"'{SCALED}' is ours times {ratio * ours:.2f} / {ours:.2f} = {ratio:.4f}, the ratio of session-0 accuracies. "
-        f"{MARK}: further than {FAR:g} points from the published cell after scaling.",
-        f"'{PUBLISHED}': {published.sources['P']}.",
-        *run_notes(results),
-    )
-
-
-def run_notes(results: Sequence[MethodResult]) -> list[str]:
-    """What the runs had to say, the same once."""
-    return list(dict.fromkeys(f"{result.method}: {note}" for result in results for note in result.notes))

@@ -12,25 +12,19 @@ from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError, missing_for
 from subspan.experiments.named_features import embeddings_of
 from subspan.experiments.report.figures import ReportFigure, weight_space_picture
+from subspan.experiments.results import EpisodeResult
+from subspan.experiments.runs import Cell, run_cells
 from subspan.experiments.single_session import SingleSession
-from subspan.experiments.single_session_runs import Cell, run_cells
 from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.files.arrays import SUFFIXES
-from subspan.paper.costs import TrainingCost
 from subspan.paper.feature_folder import find_file, find_folder, load
 from subspan.paper.multi_session_tables import BEYOND
 from subspan.paper.pages import SINGLE_SESSION, Section
 from subspan.paper.published import published
-from subspan.paper.single_session_tables import (
-    DATA,
-    DELTA_CAVEAT,
-    EpisodeRun,
-    costs_table,
-    episodes_table,
-    settings_table,
-)
+from subspan.paper.runs import Run, cost_of_parts
+from subspan.paper.single_session_tables import DATA, DELTA_CAVEAT, costs_table, episodes_table, settings_table
 from subspan.paper.systems import PARTS, chosen_systems, episode_settings, part_of, stored_episodes
-from subspan.progress import Progress
+from subspan.progress import progress_bar
 
 PROTOCOL = SingleSession()
 PICTURED = {"Subspace", "Semantic subspace (label)"}  # 5-shot: moving and fixed targets
@@ -44,22 +38,13 @@ class Half:
     split: str  # as the feature file names it
     classes: tuple[int, int]  # base and novel
 
-    @property
-    def name(self) -> str:
-        return f"{SINGLE_SESSION}-{self.data}"
-
     def config(self, recipe: str) -> str:
         """The packaged settings: a recipe's own where it has some, else those of the paper's."""
-        own = f"{self.name}-{recipe}"
-        return own if own in PACKAGED else self.name
+        usual = f"{SINGLE_SESSION}-{self.data}"
+        return own if (own := f"{usual}-{recipe}") in PACKAGED else usual
 
 
 HALVES = (Half("mini", "ravi", (64, 20)), Half("tiered", "tiered", (200, 160)))
-
-
-def protocol_of(count: int | None, seed: int) -> SingleSession:
-    """The protocol with so many episodes of this seed; the paper's number where none is given."""
-    return replace(PROTOCOL, count=PROTOCOL.count if count is None else count, seed=seed)
 
 
 def make(
@@ -67,8 +52,8 @@ def make(
     recipe: str,
     *,
     place: Placement,
-    console: Console,
-    protocol: SingleSession,
+    count: int | None = None,
+    seed: int = 0,
     config: str | None = None,
     data: str | None = None,
     episodes: Path | None = None,
@@ -77,6 +62,7 @@ def make(
     parts_folder: Path | None = None,
 ) -> Section:
     """All tables and pictures of a recipe, of each half of the table whose file a folder has."""
+    protocol = replace(PROTOCOL, count=PROTOCOL.count if count is None else count, seed=seed)
     wanted = chosen_systems(systems, SINGLE_SESSION)
     folder = find_folder(features, Path.cwd())
     files = find_halves(folder, recipe, data)
@@ -90,38 +76,41 @@ def make(
         loaded = load(path, half.split, half.classes)
         settings = Config.load(source, SINGLE_SESSION)
         able, unable = _able([replace(one, shots=one.shots or protocol.shots) for one in settings.settings], loaded)
-        drawn = _episodes(protocol, loaded, able, episodes)
+        shots = sorted({one.shots for one in able if one.shots})
+        if episodes is None:
+            drawn = replace(protocol, shots=max(shots)).draw(loaded)
+        else:
+            drawn = Episodes.load(episodes)
+            drawn.check(loaded)
         if episodes_out is not None:
-            console.print(f"Episodes: {drawn.save(episodes_out)}", soft_wrap=True)
-        shots = sorted({setting.shots or protocol.shots for setting in able})
+            Console(stderr=True).print(f"Episodes: {drawn.save(episodes_out)}", soft_wrap=True)
         beside, left_out = episode_settings(wanted, loaded, parts, shots)
         stored, absent, read = stored_episodes(wanted, parts, drawn, shots, recipe)
-        runs = [*_run(protocol, loaded, [*able, *beside], drawn, place, console), *stored]
+        runs = [*_run(protocol, loaded, [*able, *beside], drawn, place), *stored]
         tables += [
             episodes_table(half.data, runs, published(), notes_on(loaded, recipe, protocol.count)),
             costs_table(half.data, runs),
             settings_table(half.data, able, str(settings.about.get("chosen", "chosen by the user"))),
         ]
-        figures += _pictures(runs, half)
+        figures += _pictures(runs, half, max(shots))
         sources += read
         missing += [f"{title}: {sentence}" for sentence in (*unable, *left_out, *absent)]
-        if loaded.head == "cosine" and source == half.name:
+        if loaded.head == "cosine" and source == f"{SINGLE_SESSION}-{half.data}":
             missing.append(f"{title}: settings for a cosine head; those for a linear one were taken.")
         facts[f"settings, {title}"] = source if config else f"{source}, which comes with the package"
         facts[f"episodes, {title}"] = f"hash {drawn.protocol} on items {drawn.items}"
-    title = f"Subspan: the paper's single-session experiments, recipe {recipe}"
     return Section(
-        SINGLE_SESSION,
-        recipe,
-        title,
-        protocol,
-        [],
-        tables,
-        figures,
-        [DELTA_CAVEAT],
-        missing,
-        facts,
-        sources,
+        name=SINGLE_SESSION,
+        recipe=recipe,
+        title=f"Subspan: the paper's single-session experiments, recipe {recipe}",
+        protocol=protocol,
+        tables=tables,
+        figures=figures,
+        findings=[DELTA_CAVEAT],
+        missing=missing,
+        facts=facts,
+        sources=sources,
+        summary=[],
         decimals=2,
     )
 
@@ -152,27 +141,17 @@ def notes_on(features: FeatureSet, recipe: str, count: int) -> list[str]:
 
 def _able(settings: Sequence[Setting], features: FeatureSet) -> tuple[list[Setting], list[str]]:
     """The settings without methods of our own whose arrays the file lacks, and a sentence for each of these."""
-    reasons = {
-        number: reason
-        for number, setting in enumerate(settings)
-        if setting.method in BEYOND and (reason := missing_for(features, setting.create(), False, None))
-    }
-    able = [setting for number, setting in enumerate(settings) if number not in reasons]
-    if reasons and not able:
-        raise ProtocolError(next(iter(reasons.values())))
-    return able, [f"{settings[number].name}, {settings[number].shots}-shot: {reasons[number]}." for number in reasons]
-
-
-def _episodes(
-    protocol: SingleSession, features: FeatureSet, settings: Sequence[Setting], replayed: Path | None
-) -> Episodes:
-    """The episodes with the most shots that a setting asks for, drawn or read."""
-    if replayed is None:
-        most = max((setting.shots or protocol.shots for setting in settings), default=protocol.shots)
-        return replace(protocol, shots=most).draw(features)
-    drawn = Episodes.load(replayed)
-    drawn.check(features)
-    return drawn
+    able, unable, reason = [], [], None
+    for one in settings:
+        lacks = missing_for(features, one.create(), False, None) if one.method in BEYOND else None
+        if lacks is None:
+            able.append(one)
+        else:
+            unable.append(f"{one.name}, {one.shots}-shot: {lacks}.")
+            reason = reason or lacks
+    if reason and not able:
+        raise ProtocolError(reason)
+    return able, unable
 
 
 def _run(
@@ -181,30 +160,22 @@ def _run(
     settings: Sequence[Setting],
     episodes: Episodes,
     place: Placement,
-    console: Console,
-) -> list[EpisodeRun]:
+) -> list[Run[EpisodeResult]]:
     cells = [Cell(one.create(), one.shots or protocol.shots, one.embeddings) for one in settings]
-    with Progress(console) as bar:
-        task = bar.add_task("episodes", total=len(cells) * len(episodes))
+    vectors = embeddings_of(features, settings)
+    with progress_bar("episodes", len(cells) * len(episodes)) as advance:
         results = run_cells(
-            protocol,
-            features,
-            cells,
-            place,
-            embeddings=embeddings_of(features, settings),
-            episodes=episodes,
-            on_episodes=lambda done: bar.advance(task, done),
+            protocol, features, cells, place, embeddings=vectors, episodes=episodes, on_episodes=advance
         )
-    trainings = [TrainingCost.of_parts([part_of(cell.method, features)]) for cell in cells]
-    return [EpisodeRun(*one) for one in zip(settings, results, trainings, strict=True)]
+    costs = [cost_of_parts([part_of(cell.method, features)]) for cell in cells]
+    return [Run(one.name, result, **cost) for one, result, cost in zip(settings, results, costs, strict=True)]
 
 
-def _pictures(runs: Sequence[EpisodeRun], half: Half) -> list[ReportFigure]:
+def _pictures(runs: Sequence[Run[EpisodeResult]], half: Half, shots: int) -> list[ReportFigure]:
     """The weight space of the first episode with moving and with fixed targets."""
-    shots = max(run.result.shots for run in runs)
     pictures = [
-        weight_space_picture(f"{run.setting.name}, {DATA[half.data]}, {shots}-shot, first episode", space)
+        weight_space_picture(f"{run.name}, {DATA[half.data]}, {shots}-shot, first episode", space)
         for run in runs
-        if run.setting.name in PICTURED and run.result.shots == shots and (space := run.result.weight_space) is not None
+        if run.name in PICTURED and run.result.shots == shots and (space := run.result.weight_space) is not None
     ]
-    return [replace(one, name=f"{half.name}-{one.name}") for one in pictures]
+    return [replace(one, name=f"{SINGLE_SESSION}-{half.data}-{one.name}") for one in pictures]

@@ -6,27 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
 from subspan.engine.contract import Base, Learner
 from subspan.experiments.config import Setting
 from subspan.experiments.episodes import Episodes
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import missing_for
 from subspan.experiments.multi_session import MultiSession
-from subspan.experiments.multi_session_runs import Job, Split, merge, run_shown
 from subspan.experiments.named_features import find_embeddings, usual_embeddings
 from subspan.experiments.results import EpisodeResult, MethodResult
+from subspan.experiments.runs import Job, Split, run_jobs_shown
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts.network_system import NetworkSystem
 from subspan.learners.parts.system import DrawnFeaturesWarning, System, TrainedSystem
 from subspan.learners.parts.trained_part import TrainedPart, TrainedPartError
 from subspan.learners.registry import create_method, list_network_systems, list_systems, method_class, method_options
-from subspan.paper.costs import TrainingCost
 from subspan.paper.published import published
-from subspan.paper.single_session_tables import EpisodeRun
+from subspan.paper.runs import Result, Run, cost_of_parts, cost_of_stored
 from subspan.paper.stored_results import StoredResult, stored_results
-from subspan.paper.systems_tables import SystemRun
 from subspan.values import tensor_of
 
 EVERY = "all"
@@ -37,7 +33,7 @@ def chosen_systems(text: str, protocol: str) -> list[str]:
     """The names in ``all`` or ``name,name`` of systems that run under a protocol; none where nothing is said."""
     networks = {name: method_class(name) for name in list_network_systems()}
     others = {n: c.protocol for n, c in networks.items() if issubclass(c, NetworkSystem) and c.protocol != protocol}
-    known = [name for name in (*list_systems(), *list_network_systems()) if name not in others]
+    known = [name for name in (*list_systems(), *networks) if name not in others]
     names = known if text == EVERY else [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if other := others.get(name):
@@ -48,16 +44,10 @@ def chosen_systems(text: str, protocol: str) -> list[str]:
 
 
 def run_systems(
-    names: Sequence[str],
-    protocol: MultiSession,
-    splits: Mapping[str, Split],
-    parts: Path,
-    place: Placement,
-    console: Console,
-) -> tuple[list[SystemRun], list[str]]:
+    names: Sequence[str], protocol: MultiSession, splits: Mapping[str, Split], parts: Path, place: Placement
+) -> tuple[list[Run[MethodResult]], list[str]]:
     """Every system on the splits (by name) that have what it needs, and a sentence for each that was left out."""
-    pairs = list(splits.values())
-    jobs, named, left_out = [], [], []
+    pairs, jobs, left_out = list(splits.values()), [], []
     for name in (name for name in names if not moves_the_network(name)):
         system = create_system(name, parts)
         reasons = {title: lacking(system, split) for title, split in splits.items()}
@@ -65,39 +55,35 @@ def run_systems(
         for reason in dict.fromkeys(filter(None, reasons.values())):
             where = ", ".join(title for title, said in reasons.items() if said == reason)
             left_out.append(f"System {name} on {where}: {reason}.")
-        for memory in (False, True) if system.uses_memory else (False,):
-            if usable:
-                jobs.append(Job(protocol, system, memory, usable))
-                named.append(name)
-    results = run_shown(pairs, jobs, place, console, "sessions of systems") if jobs else []
+        if usable:
+            jobs += [Job(protocol, system, memory, usable) for memory in sorted({False, system.uses_memory})]
     runs = []
-    for name, job, result in zip(named, jobs, results, strict=True):
-        training = TrainingCost.of_parts([part_of(job.method, pairs[number][0]) for number in job.splits])
-        runs.append(SystemRun(name, replace(result, method=name), system_class(name).marks, training))
+    for job, result in zip(jobs, run_jobs_shown(pairs, jobs, place, "sessions of systems"), strict=True):
+        name, costs = job.method.name, cost_of_parts([part_of(job.method, pairs[n][0]) for n in job.splits])
+        runs.append(Run(name, replace(result, method=name), system_class(name).marks, **costs))
     return runs, left_out
 
 
 def stored_runs(
     names: Sequence[str], protocol: MultiSession, splits: Sequence[str], parts: Path, recipe: str
-) -> tuple[list[SystemRun], list[str], list[Path]]:
+) -> tuple[list[Run[MethodResult]], list[str], list[Path]]:
     """Stored results of systems that move the network, a sentence for each split without one, and the files read."""
     wanted = [name for name in names if moves_the_network(name)]
-    found: dict[tuple[str, bool], dict[str, StoredResult]] = {}
-    for stored in _stored(wanted, protocol.digest, parts, recipe):
-        split = stored.split.replace(":", "-")
-        if isinstance(stored.result, MethodResult) and split in splits:
-            found.setdefault((stored.system, stored.result.memory), {})[split] = stored
+    found: dict[tuple[str, bool], dict[str, tuple[StoredResult, MethodResult]]] = {}
+    for one, result in _stored(MethodResult, wanted, protocol.digest, parts, recipe):
+        if (split := one.split.replace(":", "-")) in splits:
+            found.setdefault((one.system, result.memory), {})[split] = one, result
     runs = []
-    for (name, _), kept in found.items():
-        merged = merge([one.result for one in kept.values() if isinstance(one.result, MethodResult)])
-        marks, training = next(iter(kept.values())).marks, TrainingCost.of_stored(list(kept.values()))
-        runs.append(SystemRun(name, replace(merged, method=name), marks, training, stored=True))
+    for (name, _), of_splits in found.items():
+        stored, results = zip(*of_splits.values(), strict=True)
+        result = replace(MethodResult.joined(results), method=name)
+        runs.append(Run(name, result, stored[0].marks, stored=True, **cost_of_stored(stored)))
     left_out = []
     for name in wanted:
-        have = {split for (system, _), kept in found.items() if system == name for split in kept}
+        have = {split for (system, _), of_splits in found.items() if system == name for split in of_splits}
         if absent := [split for split in splits if split not in have]:
             left_out.append(f"System {name}: no stored result for {', '.join(absent)} with recipe '{recipe}'.")
-    return runs, left_out, [Path(one.path) for kept in found.values() for one in kept.values()]
+    return runs, left_out, [Path(one.path) for of_splits in found.values() for one, _ in of_splits.values()]
 
 
 def episode_settings(
@@ -121,7 +107,7 @@ def episode_settings(
 
 def stored_episodes(
     names: Sequence[str], parts: Path, episodes: Episodes, shots: Sequence[int], recipe: str
-) -> tuple[list[EpisodeRun], list[str], list[Path]]:
+) -> tuple[list[Run[EpisodeResult]], list[str], list[Path]]:
     """Stored results of systems that move the network on these episodes, what is absent, and the files read.
 
     The same images make the same episodes whatever the network; results belong to the base session they started from.
@@ -129,23 +115,23 @@ def stored_episodes(
     found, left_out, read = [], [], []
     for name in (name for name in names if moves_the_network(name)):
         for number in shots:
-            runs = []
-            for one in _stored([name], episodes.first_shots(number).protocol, parts, recipe):
-                if isinstance(one.result, EpisodeResult) and (one.items, one.result.shots) == (episodes.items, number):
-                    setting = Setting(name, _model(name), number)
-                    runs.append(EpisodeRun(setting, one.result, TrainingCost.of_stored([one]), stored=True))
-                    read.append(Path(one.path))
-            found += runs
-            if not runs:
+            every = _stored(EpisodeResult, [name], episodes.first_shots(number).protocol, parts, recipe)
+            kept = [(one, result) for one, result in every if (one.items, result.shots) == (episodes.items, number)]
+            found += [Run(_model(name), result, stored=True, **cost_of_stored([one])) for one, result in kept]
+            read += [Path(one.path) for one, _ in kept]
+            if not kept:
                 what = f"no stored result on these episodes with recipe '{recipe}'"
                 left_out.append(f"System {name}, {number}-shot: {what}.")
     return found, left_out, read
 
 
-def _stored(names: Sequence[str], protocol: str, parts: Path, recipe: str) -> list[StoredResult]:
+def _stored(
+    kind: type[Result], names: Sequence[str], protocol: str, parts: Path, recipe: str
+) -> list[tuple[StoredResult, Result]]:
     """The stored results of systems under a protocol that started from base sessions of a recipe."""
     kept = stored_results(parts, protocol) if names else []
-    return [one for one in kept if one.system in names and one.recipe == recipe]
+    mine = [one for one in kept if one.system in names and one.recipe == recipe]
+    return [(one, one.result) for one in mine if isinstance(one.result, kind)]
 
 
 def system_class(name: str) -> type[System]:
@@ -170,9 +156,9 @@ def create_system(name: str, parts: Path, shots: int | None = None) -> System:
 
     ``shots`` is for systems that have a part for each number of them.
     """
-    known = method_options(name)
-    options = {"trained": str(parts)} if "trained" in known else {}
-    system = create_method(name, **options, **({"shots": shots} if shots is not None and "shots" in known else {}))
+    options = {"trained": str(parts), "shots": shots}
+    known = {key: value for key, value in options.items() if key in method_options(name) and value is not None}
+    system = create_method(name, **known)
     assert isinstance(system, System)
     return system
 

@@ -12,11 +12,15 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from subspan.experiments.report.curves import accuracy_curves
+from subspan.experiments.report.drawings import (
+    RED,
+    accuracy_curves,
+    prediction_heatmaps,
+    row_percent,
+    weight_space_figure,
+)
 from subspan.experiments.report.figures import report_figures
-from subspan.experiments.report.heatmaps import prediction_heatmaps, row_percent
 from subspan.experiments.report.style import method_styles, to_png
-from subspan.experiments.report.weight_space import RED, weight_space_figure
 
 
 def drawn(figure):
@@ -51,8 +55,8 @@ def test_the_legend_stands_below_the_panels(result, count):
 def test_methods_differ_without_colour_and_keep_their_style():
     styles = method_styles([f"m{i}" for i in range(30)] + ["m0"])
     assert len(styles) == 30
-    assert len({(style.color, style.marker) for style in styles.values()}) == 30
-    assert len({style.marker for style in list(styles.values())[:8]}) == 8
+    assert len({(style["color"], style["marker"]) for style in styles.values()}) == 30
+    assert len({style["marker"] for style in list(styles.values())[:8]}) == 8
     assert method_styles(["m0", "m1"])["m1"] == styles["m1"]
 
 

@@ -12,9 +12,10 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from subspan.experiments.report.json_format import to_json
+from subspan.experiments.report.data import to_json
 from subspan.experiments.report.render import to_console, to_csv, to_html, to_latex, to_markdown
-from subspan.experiments.report.tables import Cell, Column, Row, Table, results_table
+from subspan.experiments.report.results_table import results_table
+from subspan.experiments.report.tables import Cell, Column, Row, Table
 
 NASTY = "a&b_<i>|x%{y}[red]"
 
@@ -36,7 +37,7 @@ def by_hand(result):
 
 
 def cells(table: Table, row: int = 0) -> dict[str, Cell]:
-    return {column.key: cell for column, cell in zip(table.columns, table.rows[row].cells, strict=True)}
+    return {column.key: table.rows[row][column.key] for column in table.columns}
 
 
 def test_the_numbers_of_a_row_by_hand(by_hand):
@@ -100,7 +101,7 @@ def test_less_drop_is_better(result):
 
 def test_one_draw_has_no_interval_and_no_mark(result):
     table = results_table([result("a", draws=1), result("b", draws=1, level=30)])
-    assert all(np.isnan(cell.half_width) and not cell.top for row in table.rows for cell in row.cells)
+    assert all(np.isnan(cell.half_width) and not cell.top for row in table.rows for cell in row.cells.values())
     assert "One draw: no interval and no test." in table.notes
     assert "±" not in to_markdown(table)
 
@@ -122,7 +123,7 @@ def test_a_note_of_all_results_stands_once_and_without_a_name(result):
 
 def test_results_of_other_splits_are_not_paired(result):
     table = results_table([result("a", splits=[0, 1, 2, 3]), result("b", splits=[0, 0, 1, 1], level=30)])
-    assert not any(cell.top for row in table.rows for cell in row.cells)
+    assert not any(cell.top for row in table.rows for cell in row.cells.values())
 
 
 def test_fewer_sessions_leave_cells_empty(result):
@@ -214,7 +215,7 @@ def test_all_forms_show_the_same_number_and_mark():
     table = Table(
         headings=("method",),
         columns=(Column("acc", "acc", "accuracy"), Column("gap", "gap", "difference")),
-        rows=(Row(("ours",), (Cell(44.125, 0.5, True), Cell())),),
+        rows=(Row(("ours",), {"acc": Cell(44.125, 0.5, True)}),),
     )
     assert "| ours | **44.12±0.50** | – |" in to_markdown(table)  # noqa: RUF001
     assert r"ours & \textbf{44.12} {\scriptsize$\pm$0.50} & -- \\" in to_latex(table)

@@ -3,11 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from subspan.experiments.report.curves import accuracy_curves
-from subspan.experiments.report.heatmaps import prediction_heatmaps
+from subspan.experiments.report.drawings import accuracy_curves, prediction_heatmaps, weight_space_figure
 from subspan.experiments.report.style import method_styles, to_png
-from subspan.experiments.report.summary import summarize
-from subspan.experiments.report.weight_space import weight_space_figure
 from subspan.experiments.results import MethodResult, WeightSpace
 
 
@@ -34,7 +31,7 @@ def curve_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
         chosen = [result for result in results if result.memory == memory]
         if not chosen:
             continue
-        last = "; ".join(f"{result.method} {summarize(result).weighted[:, -1].mean():.1f} %" for result in chosen)
+        last = "; ".join(f"{result.method} {result.weighted[:, -1].mean():.1f} %" for result in chosen)
         yield ReportFigure(
             name=f"accuracy-{'with' if memory else 'without'}-memory",
             title=f"Accuracy over sessions, {_memory(memory)}",
@@ -46,8 +43,14 @@ def curve_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
 
 
 def heatmap_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
-    """Predictions of the first sessions, one method above another."""
-    chosen = _heatmap_rows(results)
+    """Predictions of the first sessions: fine-tuning above subspace, or what there is; without memory if possible."""
+    rank = {"finetune": 0, "subspace": 1}
+    shown: dict[str, MethodResult] = {}  # the first of each method, whatever its options
+    for result in sorted(results, key=lambda result: result.memory):
+        first = next(iter(shown.values()), result)
+        if result.memory == first.memory and result.confusion is not None and len(result.class_counts) > 1:
+            shown.setdefault(result.method.partition(":")[0], result)
+    chosen = [shown[kind] for kind in sorted(shown, key=lambda kind: rank.get(kind, 2))[:2]]
     if not chosen:
         return
     names = " above ".join(result.method for result in chosen)
@@ -62,22 +65,10 @@ def heatmap_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
     )
 
 
-def _heatmap_rows(results: Sequence[MethodResult]) -> list[MethodResult]:
-    """Fine-tuning above subspace, without memory if possible; other methods where one is missing."""
-    for memory in (False, True):
-        usable = [r for r in results if r.memory == memory and r.confusion is not None and len(r.class_counts) > 1]
-        by_kind = {_kind(result): result for result in reversed(usable)}
-        if by_kind:
-            others = [result for result in usable if by_kind[_kind(result)] is result]
-            rank = {"finetune": 0, "subspace": 1}
-            return sorted(others, key=lambda result: rank.get(_kind(result), 2))[:2]
-    return []
-
-
 def weight_space_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
-    """The first result with moving targets, and the first with fixed ones."""
+    """The first result with moving targets, and the first with fixed ones; without memory first."""
     for moving in (True, False):
-        for result in sorted(results, key=lambda result: result.memory):  # without memory first
+        for result in sorted(results, key=lambda result: result.memory):
             if result.weight_space is not None and result.weight_space.moving == moving:
                 yield weight_space_picture(f"{result.method}, {_memory(result.memory)}", result.weight_space)
                 break
@@ -86,25 +77,16 @@ def weight_space_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigu
 def weight_space_picture(what: str, space: WeightSpace) -> ReportFigure:
     """The weight space of one head; ``what`` names method and setting."""
     kind = "moving" if space.moving else "fixed"
+    target = "is the row's projection on the base subspace and moves with it" if space.moving else ""
     return ReportFigure(
         name=f"weight-space-{kind}-targets",
         title=f"Weight space with {kind} targets: {what}",
         caption="The rows of the classifier on their first two principal components. Novel classes are red "
-        "triangles, each tied to its target, a green cross; "
-        + (
-            "the target is the row's projection on the base subspace and moves with it."
-            if space.moving
-            else "the target is fixed before the session starts."
-        )
-        + " Base classes are black; the nearest are named.",
+        "triangles, each tied to its target, a green cross; the target "
+        f"{target or 'is fixed before the session starts'}. Base classes are black; the nearest are named.",
         alt=f"Scatter plot of {len(space.base)} base rows and {len(space.novel)} novel rows with their targets.",
         png=to_png(weight_space_figure(space)),
     )
-
-
-def _kind(result: MethodResult) -> str:
-    """The method's name without its options."""
-    return result.method.partition(":")[0]
 
 
 def _memory(memory: bool) -> str:

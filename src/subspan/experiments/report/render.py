@@ -1,11 +1,9 @@
 """One table, five forms: console (rich), markdown, csv, LaTeX (booktabs) and HTML."""
 
-import csv
 import html
-import io
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -20,32 +18,42 @@ MISSING = "\N{EN DASH}"
 
 def to_console(table: Table, width: int = 120, decimals: int = 1) -> Group:
     """For ``rich.print``; columns that do not fit in ``width`` characters go on in another table below."""
-    widths = _heading_widths(table, width, decimals)
+    widths = {column.key: _width(table, column, decimals) for column in table.columns}
+    texts = zip(table.headings, *(row.headings for row in table.rows), strict=True)
+    first, *others = (max(map(len, column)) for column in texts)
+    widest = max(sum(widths[column.key] for column in columns) for _, columns in table.column_groups())
+    # The first heading is folded, down to 16, where that lets a whole group stay in one table.
+    headings = [min(first, max(16, width - widest - sum(others) - GAP * len(table.headings))), *others]
     parts: list[RenderableType] = [Text(table.title, style="bold")] if table.title else []
-    for name, numbers in table.column_groups():
+    for name, columns in table.column_groups():
         parts.append(Text(f"\n{name}", style="italic"))
-        for chunk in _chunks(table, numbers, width - sum(widths) - GAP * len(widths), decimals):
-            parts.append(_console_part(table, widths, chunk, decimals))
-    parts.extend(Text(note, style="dim") for note in table.notes)
-    return Group(*parts)
+        for chunk in _chunks(columns, widths, width - sum(headings) - GAP * len(headings)):
+            part = ConsoleTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
+            for heading, size in zip(table.headings, headings, strict=True):
+                part.add_column(heading, overflow="fold", min_width=size, max_width=size)
+            for column in chunk:
+                part.add_column(column.title, justify="right", no_wrap=True)
+            for rows in table.row_blocks():
+                for row in rows:
+                    cells = [(_plain(row[c.key], c, decimals), "bold green" * row[c.key].top) for c in chunk]
+                    texts = [*map(Text, row.headings), *(Text(text, style=style) for text, style in cells)]
+                    part.add_row(*texts, end_section=row is rows[-1])
+            parts.append(part)
+    return Group(*parts, *(Text(note, style="dim") for note in table.said))
 
 
 def to_markdown(table: Table) -> str:
     """GitHub's pipe tables, one per column group."""
     parts = [f"## {markdown_escape(table.title)}"] if table.title else []
-    for name, numbers in table.column_groups():
-        columns = [table.columns[number] for number in numbers]
-        lines = [
-            _pipes([*table.headings, *(column.title for column in columns)]),
-            _pipes(["---"] * len(table.headings) + ["---:"] * len(columns)),
-        ]
+    for name, columns in table.column_groups():
+        lines = [[*table.headings, *(c.title for c in columns)]]
+        lines += [["---"] * len(table.headings) + ["---:"] * len(columns)]
         for row in table.rows:
-            texts = [_text(row.cells[number], table.columns[number]) for number in numbers]
-            marked = [f"**{t}**" if row.cells[n].top else t for t, n in zip(texts, numbers, strict=True)]
-            lines.append(_pipes([*(markdown_escape(heading) for heading in row.headings), *marked]))
-        parts.extend([*([f"**{markdown_escape(name)}**"] if name else []), "\n".join(lines)])
-    parts.extend(markdown_escape(note) for note in table.notes)
-    return "\n\n".join(parts) + "\n"
+            texts = [(_plain(row[c.key], c), "**" * row[c.key].top) for c in columns]
+            lines.append([*map(markdown_escape, row.headings), *(f"{bold}{text}{bold}" for text, bold in texts)])
+        parts += [f"**{markdown_escape(name)}**"] if name else []
+        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return "\n\n".join([*parts, *map(markdown_escape, table.said)]) + "\n"
 
 
 def to_csv(table: Table) -> str:
@@ -53,41 +61,31 @@ def to_csv(table: Table) -> str:
 
     A table with marked cells has K_mark too.
     """
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    marked = any(cell.mark for row in table.rows for cell in row.cells)
-    suffixes = ("", "_ci95", "_top", "_mark") if marked else ("", "_ci95", "_top")
-    suffixed = [f"{column.key}{suffix}" for column in table.columns for suffix in suffixes]
-    writer.writerow([*table.headings, *suffixed])
-    for row in table.rows:
-        numbers = [
-            text
-            for cell in row.cells
-            for text in (
-                _exact(cell.value),
-                _exact(cell.half_width),
-                "true" if cell.top else "false",
-                *([cell.mark] if marked else []),
-            )
-        ]
-        writer.writerow([*row.headings, *numbers])
-    return stream.getvalue()
+    import pandas as pd  # slow to import, and only for this
+
+    marked = any(cell.mark for row in table.rows for cell in row.cells.values())
+    header, lines = list(table.headings), [list(row.headings) for row in table.rows]
+    for key in (column.key for column in table.columns):
+        header += [key, f"{key}_ci95", f"{key}_top", *([f"{key}_mark"] if marked else [])]
+        for line, row in zip(lines, table.rows, strict=True):
+            cell = row[key]
+            line += [cell.value, cell.half_width, str(cell.top).lower(), *([cell.mark] if marked else [])]
+    return pd.DataFrame(lines, columns=header).to_csv(index=False, lineterminator="\n")
 
 
 def to_latex(table: Table) -> str:
     r"""Tabulars with booktabs rules, one per column group; needs ``\usepackage{booktabs}``."""
-    lines = [rf"% {_latex_escape(table.title)}"] if table.title else []
-    lines += [rf"% {_latex_escape(note)}" for note in table.notes]
-    for name, numbers in table.column_groups():
-        columns = [table.columns[number] for number in numbers]
-        if name:
-            lines.append(rf"% {_latex_escape(name)}")
+    lines = [rf"% {_latex_escape(text)}" for text in (table.title, *table.said) if text]
+    for name, columns in table.column_groups():
+        lines += [rf"% {_latex_escape(name)}"] if name else []
         lines += [rf"\begin{{tabular}}{{{'l' * len(table.headings)}{'r' * len(columns)}}}", r"\toprule"]
         titles = [*table.headings, *(column.title for column in columns)]
-        lines += [" & ".join(map(_latex_escape, titles)) + r" \\", r"\midrule"]
-        for number, (_, rows) in enumerate(table.row_blocks()):
-            lines += [r"\midrule"] if number else []
-            lines += [_latex_row(table, row, numbers) for row in rows]
+        lines.append(" & ".join(map(_latex_escape, titles)) + r" \\")
+        for rows in table.row_blocks():
+            lines.append(r"\midrule")
+            for row in rows:
+                cells = (_latex_cell(row[column.key], column) for column in columns)
+                lines.append(" & ".join([*map(_latex_escape, row.headings), *cells]) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}", ""]
     return "\n".join(lines)
 
@@ -95,20 +93,20 @@ def to_latex(table: Table) -> str:
 def to_html(table: Table) -> str:
     """Fragments ``<div class="table">``, one per column group, for a page that brings its own style."""
     parts = []
-    for name, numbers in table.column_groups():
+    for name, columns in table.column_groups():
         head = "".join(f'<th scope="col">{html.escape(heading)}</th>' for heading in table.headings)
-        head += "".join(_html_column(table.columns[number]) for number in numbers)
-        bodies = "".join(
-            f"<tbody>{''.join(_html_row(table, row, numbers) for row in rows)}</tbody>"
-            for _, rows in table.row_blocks()
-        )
+        for column in columns:
+            title = f'title="{html.escape(column.meaning)}">{html.escape(column.title)}'
+            head += f'<th scope="col" class="number" {title}</th>'
+        bodies = ("".join(_html_row(row, columns) for row in rows) for rows in table.row_blocks())
+        body = "".join(f"<tbody>{rows}</tbody>" for rows in bodies)
         caption = f"<caption>{html.escape(name)}</caption>" if name else ""
         parts.append(
             f'<div class="table" role="region" tabindex="0" aria-label="{html.escape(name or table.title)}">'
-            f"<table>{caption}<thead><tr>{head}</tr></thead>{bodies}</table></div>"
+            f"<table>{caption}<thead><tr>{head}</tr></thead>{body}</table></div>"
         )
-    if table.notes:
-        parts.append(f'<ul class="notes">{"".join(f"<li>{html.escape(note)}</li>" for note in table.notes)}</ul>')
+    if table.said:
+        parts.append(f'<ul class="notes">{"".join(f"<li>{html.escape(note)}</li>" for note in table.said)}</ul>')
     return "\n".join(parts)
 
 
@@ -118,64 +116,26 @@ def _number(value: float, column: Column, decimals: int | None = None) -> str:
     return f"{value:.{column.decimals if decimals is None else min(decimals, column.decimals)}f}"
 
 
-def _text(cell: Cell, column: Column, decimals: int | None = None) -> str:
-    """The number with its interval and mark, as every plain-text form shows it."""
+def _plain(cell: Cell, column: Column, decimals: int | None = None) -> str:
+    """The number with its interval and mark, as plain text shows it."""
     interval = f"±{_number(cell.half_width, column, decimals)}" if math.isfinite(cell.half_width) else ""
     return _number(cell.value, column, decimals) + interval + cell.mark
 
 
-def _exact(value: float) -> str:
-    return repr(value) if math.isfinite(value) else ""
-
-
-def _needed(table: Table, number: int, decimals: int) -> int:
+def _width(table: Table, column: Column, decimals: int) -> int:
     """Characters a column of numbers takes in the console."""
-    column = table.columns[number]
-    texts = [column.title, *(_text(row.cells[number], column, decimals) for row in table.rows)]
-    return max(map(len, texts)) + GAP
+    return max(map(len, [column.title, *(_plain(row[column.key], column, decimals) for row in table.rows)])) + GAP
 
 
-def _heading_widths(table: Table, width: int, decimals: int) -> list[int]:
-    """Characters of each heading; the first is folded, down to 16, where that lets a whole group stay in one table."""
-    texts = [table.headings, *(row.headings for row in table.rows)]
-    first, *others = (max(map(len, column)) for column in zip(*texts, strict=True))
-    widest = max(sum(_needed(table, number, decimals) for number in numbers) for _, numbers in table.column_groups())
-    room = width - widest - sum(others) - GAP * len(table.headings)
-    return [min(first, max(16, room)), *others]
-
-
-def _chunks(table: Table, numbers: list[int], width: int, decimals: int) -> Iterator[list[int]]:
-    """Cut a group of columns where the next one would no longer fit in ``width`` characters."""
-    chunk: list[int] = []
-    used = 0
-    for number in numbers:
-        needed = _needed(table, number, decimals)
-        if chunk and used + needed > width:
+def _chunks(columns: Sequence[Column], widths: dict[str, int], room: int) -> Iterator[list[Column]]:
+    """Cut a group of columns where the next one would no longer fit."""
+    chunk: list[Column] = []
+    for column in columns:
+        if chunk and sum(widths[one.key] for one in (*chunk, column)) > room:
             yield chunk
-            chunk, used = [], 0
-        chunk.append(number)
-        used += needed
+            chunk = []
+        chunk.append(column)
     yield chunk
-
-
-def _console_part(table: Table, widths: list[int], numbers: list[int], decimals: int) -> ConsoleTable:
-    part = ConsoleTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
-    for heading, heading_width in zip(table.headings, widths, strict=True):
-        part.add_column(heading, overflow="fold", min_width=heading_width, max_width=heading_width)
-    for number in numbers:
-        part.add_column(table.columns[number].title, justify="right", no_wrap=True)
-    for _, rows in table.row_blocks():
-        for row in rows:
-            cells = [
-                Text(_text(row.cells[n], table.columns[n], decimals), style="bold green" if row.cells[n].top else "")
-                for n in numbers
-            ]
-            part.add_row(*map(Text, row.headings), *cells, end_section=row is rows[-1])
-    return part
-
-
-def _pipes(texts: list[str]) -> str:
-    return "| " + " | ".join(texts) + " |"
 
 
 def markdown_escape(text: str) -> str:
@@ -193,38 +153,26 @@ _LATEX_SPECIAL = {
 
 
 def _latex_escape(text: str) -> str:
-    return "".join(_LATEX_SPECIAL.get(character, character) for character in text)
+    return text.translate(str.maketrans(_LATEX_SPECIAL))
 
 
-def _latex_row(table: Table, row: Row, numbers: list[int]) -> str:
-    texts = []
-    for number in numbers:
-        cell, column = row.cells[number], table.columns[number]
-        value = _number(cell.value, column).replace(MISSING, "--")
-        text = rf"\textbf{{{value}}}" if cell.top else value
-        if math.isfinite(cell.half_width):
-            text += rf" {{\scriptsize$\pm${_number(cell.half_width, column)}}}"
-        texts.append(text + _latex_escape(cell.mark))
-    return " & ".join([*map(_latex_escape, row.headings), *texts]) + r" \\"
+def _latex_cell(cell: Cell, column: Column) -> str:
+    value = _number(cell.value, column).replace(MISSING, "--")
+    text = rf"\textbf{{{value}}}" if cell.top else value
+    if math.isfinite(cell.half_width):
+        text += rf" {{\scriptsize$\pm${_number(cell.half_width, column)}}}"
+    return text + _latex_escape(cell.mark)
 
 
-def _html_column(column: Column) -> str:
-    return f'<th scope="col" class="number" title="{html.escape(column.meaning)}">{html.escape(column.title)}</th>'
-
-
-def _html_row(table: Table, row: Row, numbers: list[int]) -> str:
+def _html_row(row: Row, columns: Sequence[Column]) -> str:
     first, *others = map(html.escape, row.headings)
-    # A long method name may break before an option.
-    breakable = re.sub(r"(?<=[:,])(?=\w)", "<wbr>", first)
+    breakable = re.sub(r"(?<=[:,])(?=\w)", "<wbr>", first)  # a long method name may break before an option
     cells = f'<th scope="row">{breakable}</th>' + "".join(f"<td>{heading}</td>" for heading in others)
-    for number in numbers:
-        cell, column = row.cells[number], table.columns[number]
+    for column in columns:
+        cell = row[column.key]
         text = _number(cell.value, column)
-        if cell.top:
-            text = f"<strong>{text}</strong>"
-        if math.isfinite(cell.half_width):
-            text += f" <small>±{_number(cell.half_width, column)}</small>"
-        if cell.mark:
-            text += f"<sup>{html.escape(cell.mark)}</sup>"
+        text = f"<strong>{text}</strong>" if cell.top else text
+        text += f" <small>±{_number(cell.half_width, column)}</small>" if math.isfinite(cell.half_width) else ""
+        text += f"<sup>{html.escape(cell.mark)}</sup>" if cell.mark else ""
         cells += f'<td class="number">{text}</td>'
     return f"<tr>{cells}</tr>"

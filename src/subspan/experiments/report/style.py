@@ -5,7 +5,6 @@ Figures use matplotlib's objects directly; nothing here touches pyplot or any ot
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -21,23 +20,17 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p")
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 
 
-@dataclass(frozen=True)
-class LineStyle:
-    """Colour, marker and dashes of one method; no two of the first 88 share both colour and marker."""
+def method_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour, marker and line style of each distinct name, in order of appearance, for all figures of a report.
 
-    color: str
-    marker: str
-    linestyle: Any
-
-
-def method_styles(names: Sequence[str]) -> dict[str, LineStyle]:
-    """One style per distinct name, in order of appearance: a method looks the same in all figures of a report."""
+    No two of the first 88 share both colour and marker.
+    """
     return {
-        name: LineStyle(
-            _COLOURS[i % len(_COLOURS)],
-            _MARKERS[i % len(_MARKERS)],
-            _DASHES[(i + i // len(_COLOURS)) % len(_DASHES)],  # one colour's next use has other dashes
-        )
+        name: {
+            "color": _COLOURS[i % len(_COLOURS)],
+            "marker": _MARKERS[i % len(_MARKERS)],
+            "linestyle": _DASHES[(i + i // len(_COLOURS)) % len(_DASHES)],  # one colour's next use has other dashes
+        }
         for i, name in enumerate(dict.fromkeys(names))
     }
 
@@ -49,12 +42,15 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def plain_axes(axes: Axes) -> None:
-    """Quiet axes: no box above and right, a light grid behind the data."""
+def plain_axes(axes: Axes, x: str, y: str = "") -> Axes:
+    """Quiet axes with these labels: no box above and right, a light grid behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=10)
+    axes.set_xlabel(x, fontsize=11)
+    axes.set_ylabel(y, fontsize=11)
+    return axes
 
 
 def to_png(figure: Figure) -> bytes:

@@ -1,4 +1,4 @@
-"""Many runs of the single-session protocol: methods and numbers of shots, their episodes fanned out batch by batch."""
+"""Many runs of both protocols, fanned out: jobs of methods over splits, cells of methods over episodes."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -10,18 +10,90 @@ from subspan.engine.contract import Learner
 from subspan.experiments.episodes import Episodes
 from subspan.experiments.fan_out import Placement, Tick, fan_out, nothing, with_notes
 from subspan.experiments.inputs import ProtocolError, check_inputs
-from subspan.experiments.results import EpisodeResult
+from subspan.experiments.multi_session import MultiSession, run_together
+from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.single_session import SingleSession, Stage, batch_size, batches
 from subspan.features.feature_set import FeatureSet
+from subspan.progress import progress_bar
+
+Split = tuple[FeatureSet, NDArray | None]  # features of a file, embeddings of its classes
+
+
+@dataclass(frozen=True)
+class Job:
+    """One method under one memory setting of the multi-session protocol, on feature files of one shape."""
+
+    protocol: MultiSession
+    method: Learner
+    memory: bool
+    splits: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One method with one number of shots: a cell of the table."""
+    """One method with one number of shots of the single-session protocol."""
 
     method: Learner
     shots: int
     embeddings: str | None = None  # which of the embeddings given
+
+
+def run_jobs(
+    splits: Sequence[Split],
+    jobs: Sequence[Job],
+    placement: Placement | None = None,
+    *,
+    on_session: Tick = nothing,
+    on_job: Callable[[int, MethodResult], object] = nothing,
+    keep_predictions: bool = False,
+) -> list[MethodResult]:
+    """One result per job, in their order: the draws of all its files, which are solved at once.
+
+    Parameters
+    ----------
+    splits : features of each file with the embeddings of its classes.
+    on_session : called whenever a session of some job is done.
+    on_job : called with number and result of a job as soon as it is done.
+    """
+    placement = placement or Placement()
+    shared = (list(splits), placement.device, keep_predictions)
+
+    def cost(job: Job) -> tuple[bool, int, bool]:
+        return hasattr(job.method, "solver"), len(job.splits), job.memory
+
+    return fan_out(_run_job, shared, jobs, placement, cost=cost, on_tick=on_session, on_result=on_job)
+
+
+def run_jobs_shown(
+    splits: Sequence[Split],
+    jobs: Sequence[Job],
+    placement: Placement,
+    what: str = "sessions",
+    *,
+    keep_predictions: bool = False,
+) -> list[MethodResult]:
+    """The same with a bar that counts the sessions; ``what`` names them there."""
+    total = sum(-(-splits[job.splits[0]][0].novel_count // job.protocol.ways) for job in jobs)
+    with progress_bar(what, total) as advance:
+        return run_jobs(splits, jobs, placement, on_session=lambda: advance(1), keep_predictions=keep_predictions)
+
+
+def _run_job(shared: tuple[list[Split], str, bool], job: Job, tick: Tick) -> MethodResult:
+    splits, device, keep_predictions = shared
+    for number in job.splits:
+        check_inputs(splits[number][0], job.method, job.memory, splits[number][1])
+    results, notes = with_notes(
+        lambda: run_together(
+            [(job.protocol, *splits[number]) for number in job.splits],
+            job.method,
+            memory=job.memory,
+            device=device,
+            on_session=lambda _: tick(),
+            keep_predictions=keep_predictions,
+        )
+    )
+    result = MethodResult.joined(results)
+    return replace(result, notes=(*result.notes, *notes))
 
 
 def run_cells(
@@ -46,14 +118,13 @@ def run_cells(
     on_episodes : called with how many episodes have been learned and scored since the last call.
     on_cell : called with number and result of a cell as soon as it is done.
     """
-    placement = placement or Placement()
-    embeddings = embeddings or {}
+    placement, embeddings = placement or Placement(), embeddings or {}
     for cell in cells:
         if cell.embeddings is not None and cell.embeddings not in embeddings:
             raise ProtocolError(f"there are no embeddings '{cell.embeddings}' among {', '.join(embeddings) or 'none'}")
         check_inputs(features, cell.method, False, embeddings.get(cell.embeddings or ""))
     drawn: dict[int, Episodes] = {}
-    for shots in sorted({cell.shots for cell in cells}):
+    for shots in {cell.shots for cell in cells}:
         made = replace(protocol, shots=shots).draw(features) if episodes is None else episodes.first_shots(shots)
         made.check(features)
         drawn[shots] = made
@@ -75,7 +146,7 @@ def run_cells(
             on_cell(number, whole[number])
 
     shared = _Shared(features, dict(embeddings), drawn, tuple(cells), placement.device, protocol.dtype)
-    fan_out(_run, shared, pieces, placement, on_result=take)
+    fan_out(_run_piece, shared, pieces, placement, on_result=take)
     return [whole[number] for number in range(len(cells))]
 
 
@@ -94,16 +165,15 @@ class _Shared:
     def stage(self, cell: Cell) -> Stage:
         key = (cell.method.uses_bias, cell.embeddings)
         if key not in self.stages:
-            vectors = None if cell.embeddings is None else self.embeddings[cell.embeddings]
+            vectors = self.embeddings.get(cell.embeddings or "")
             self.stages[key] = Stage(self.features, vectors, use_bias=key[0], device=self.device, dtype=self.dtype)
         return self.stages[key]
 
 
-def _run(shared: _Shared, piece: tuple[int, int, int], tick: Tick) -> EpisodeResult:
+def _run_piece(shared: _Shared, piece: tuple[int, int, int], tick: Tick) -> EpisodeResult:
     """The result of one cell's episodes from the first to before the last."""
     number, start, stop = piece
     cell = shared.cells[number]
     episodes = shared.episodes[cell.shots].part(start, stop)
     result, notes = with_notes(lambda: shared.stage(cell).run(cell.method, episodes))
-    tick()
     return replace(result, notes=notes)

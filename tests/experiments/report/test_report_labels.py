@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subspan.experiments.report.label_placement import Frame, place_labels
+from subspan.experiments.report.labels import place_labels
 
-FRAME = Frame(0, 0, 400, 300)
+FRAME = np.array([0.0, 0, 400, 300])
 
 
 def overlap(a: np.ndarray, b: np.ndarray) -> bool:
@@ -39,7 +39,7 @@ def test_a_lonely_label_stands_close_to_its_point():
 
 def test_a_label_without_room_is_left_out_and_the_important_one_kept():
     anchors = np.array([[200.0, 150.0], [200.0, 150.0]])
-    frame = Frame(150, 140, 290, 160)
+    frame = np.array([150.0, 140, 290, 160])
     corners = place_labels(anchors, np.array([[80.0, 10.0], [80.0, 10.0]]), frame, anchors, np.array([20.0, 20.0]))
     assert np.isfinite(corners[0]).all()
     assert np.isnan(corners[1]).all()
