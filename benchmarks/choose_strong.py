@@ -38,7 +38,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from subspan.experiments.report.summary import summarize
 
 from join_features import joined, session0
 from subspan.backbones.joined import join_networks
@@ -135,7 +134,7 @@ def scores(files: Sequence[FeatureSet], device: torch.device) -> dict[str, float
     """Session 0 and the last session of `prototype` of networks side by side, and the two in one number."""
     together = joined([*files], 0)
     result = MultiSession().run(together, create_method("prototype"), memory=False, device=device)
-    first, last = session0(together), float(summarize(result).weighted[:, -1].mean())
+    first, last = session0(together), float(result.weighted[:, -1].mean())
     parts = {"base": float(result.base[:, -1].mean()), "novel": float(result.novel[:, -1].mean())}
     return {"session0": first, "prototype": last, **parts, "score": first + last / 4}
 

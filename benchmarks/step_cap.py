@@ -31,7 +31,6 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from subspan.experiments.report.summary import summarize
 
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.multi_session import MultiSession
@@ -69,7 +68,7 @@ def main() -> None:
         f"{', '.join(path.stem for path in files)}; {given.draws} draws each. Scaled minus published, sessions 1 to 8:"
     )
     for (memory, _, cap, row), result in zip(wanted, results, strict=True):
-        mean = summarize(result).weighted.mean(0)
+        mean = result.weighted.mean(0)
         apart = (mean * row.accuracy[0] / mean[0] - row.accuracy)[1:]
         told = " ".join(f"{value:+6.2f}" for value in apart)
         steps = " ".join(f"{value:4.0f}" for value in result.steps.mean(0))

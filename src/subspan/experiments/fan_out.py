@@ -11,9 +11,10 @@ import pickle
 import queue
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,18 +76,20 @@ def fan_out(
     order = list(range(len(items)))
     if cost is not None:
         order.sort(key=lambda i: cost(items[i]), reverse=True)
+    workers = min(placement.workers or (1 if placement.device != "cpu" else os.cpu_count() or 1), len(items))
     if placement.ray:
-        from subspan.experiments.ray_cluster import run_on_ray
+        from subspan.experiments.ray_cluster import on_ray
 
-        return run_on_ray(work, shared, items, order, gpu=placement.device != "cpu", listeners=(on_tick, on_result))
-    default = 1 if placement.device != "cpu" else os.cpu_count() or 1
-    workers = min(placement.workers or default, len(items))
-    if workers > 1:
-        return _run_in_pool(work, shared, items, order, workers, on_tick, on_result)
+        done = on_ray(work, shared, items, order, on_tick, gpu=placement.device != "cpu")
+    elif workers > 1:
+        done = _in_pool(work, shared, items, order, on_tick, workers)
+    else:
+        done = ((i, work(shared, items[i], on_tick)) for i in order)
     results: dict[int, Result] = {}
-    for i in order:
-        results[i] = work(shared, items[i], on_tick)
-        on_result(i, results[i])
+    with closing(done):
+        for i, result in done:
+            results[i] = result
+            on_result(i, result)
     return [results[i] for i in range(len(items))]
 
 
@@ -98,15 +101,10 @@ def with_notes(call: Callable[[], Result]) -> tuple[Result, tuple[str, ...]]:
     return result, tuple(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)))
 
 
-def _run_in_pool(
-    work: Work,
-    shared: Any,
-    items: Sequence[Any],
-    order: Sequence[int],
-    workers: int,
-    on_tick: Tick,
-    on_result: Callable[[int, Any], object],
-) -> list[Any]:
+def _in_pool(
+    work: Work, shared: Any, items: Sequence[Any], order: Sequence[int], on_tick: Tick, workers: int
+) -> Generator[tuple[int, Any], None, None]:
+    """Number and result of every item, as they are done."""
     _check_main(workers)
     context = multiprocessing.get_context("spawn")
     ticks, jobs, begun = context.Queue(), context.Queue(), context.Semaphore(0)
@@ -117,15 +115,12 @@ def _run_in_pool(
     for _ in range(workers):
         jobs.put(job)
     first = (worker.Lifeline(lifeline), begun, ticks, jobs)
-    waiting: dict[int, Future] = {}
-    results: dict[int, Any] = {}
     try:
         with ProcessPoolExecutor(workers, context, worker.start, first) as pool, held:
             waiting = {i: pool.submit(worker.run, items[i]) for i in order}
             while waiting:
                 for i in [i for i, future in waiting.items() if future.done()]:
-                    results[i] = waiting.pop(i).result()
-                    on_result(i, results[i])
+                    yield i, waiting.pop(i).result()
                 try:
                     ticks.get(timeout=POLL_SECONDS)
                     on_tick()
@@ -140,7 +135,6 @@ def _run_in_pool(
         raise ProtocolError(
             f"one of {workers} worker processes ended abruptly; where memory ran out, fewer of them need less"
         ) from error
-    return [results[i] for i in range(len(items))]
 
 
 def _check_main(workers: int) -> None:

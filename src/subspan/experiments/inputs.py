@@ -3,7 +3,7 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -87,29 +87,24 @@ class FeatureTensors:
     ) -> "FeatureTensors":
         """The arrays as tensors; ``use_bias`` is what the method says, the head may have none."""
         features = features.for_linear_scores()
-
-        def tensor(array: NDArray) -> Tensor:
-            return tensor_of(array).to(device, dtype)
-
         with_bias = features.base_bias is not None and use_bias
 
-        def augmented(array: NDArray) -> Tensor:
-            return append_one(tensor(array)) if with_bias else tensor(array)
+        def tensor(array: NDArray | None) -> Any:
+            return None if array is None else tensor_of(array).to(device, dtype)
 
-        rows = tensor(features.base_weight)
+        def augmented(array: NDArray | None) -> Any:
+            return append_one(tensor(array)) if with_bias and array is not None else tensor(array)
+
+        rows, vectors = tensor(features.base_weight), tensor(embeddings)
         if with_bias:
-            assert features.base_bias is not None
             rows = torch.cat([rows, tensor(features.base_bias)[:, None]], dim=1)
-        vectors = None if embeddings is None else tensor(embeddings)
-        means = None if features.base_mean is None else augmented(features.base_mean)
-        covariance = None if features.base_covariance is None else tensor(features.base_covariance)
         known = None if vectors is None else vectors[: features.base_count]
         return cls(
-            base=Base(rows, means, known, covariance=covariance),
+            base=Base(rows, augmented(features.base_mean), known, covariance=tensor(features.base_covariance)),
             support=augmented(features.novel_support),
             base_queries=augmented(features.base_test),
             novel_queries=augmented(features.novel_test),
-            base_memory=None if features.base_memory is None else augmented(features.base_memory),
+            base_memory=augmented(features.base_memory),
             embeddings=vectors,
         )
 
@@ -125,11 +120,5 @@ def weight_space(
     targets = method.targets(state.base, state.rows[0, count:], embeddings)
     if targets is None:
         return None
-    return WeightSpace(
-        base=state.rows[0, :count].double().cpu().numpy(),
-        novel=state.rows[0, count:].double().cpu().numpy(),
-        targets=targets.double().cpu().numpy(),
-        base_names=names[:count],
-        novel_names=names[count:],
-        moving=method.moving_targets,
-    )
+    base, novel, ends = (rows.double().cpu().numpy() for rows in (*state.rows[0].tensor_split([count]), targets))
+    return WeightSpace(base, novel, ends, names[:count], names[count:], moving=method.moving_targets)

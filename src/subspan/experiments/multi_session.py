@@ -1,9 +1,8 @@
 """The multi-session protocol: base classes, then session after session of novel ones, measured on all classes seen."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -89,25 +88,19 @@ def run_together(
 ) -> list[MethodResult]:
     """Run several files, (protocol, features, embeddings) each, in step: all their draws are solved at once.
 
-    They must have the same number of sessions. What the solving takes counts for each by its share of the draws.
+    They must have the same number of sessions. The seconds count for each by its share of the draws.
     """
+    began = time.perf_counter()
     runs = [_Run(protocol, file, method, memory, vectors, torch.device(device)) for protocol, file, vectors in files]
-    draws = sum(len(run.images) for run in runs)
     for session in range(1, runs[0].session_count + 1):
-        prepared = []
-        for run in runs:
-            with run.timed():
-                prepared.append(run.prepare(session))
-        began = time.perf_counter()
-        states = method.learn_together(prepared)
-        solving = time.perf_counter() - began
+        states = method.learn_together([run.prepare(session) for run in runs])
         for run, state in zip(runs, states, strict=True):
-            run.seconds += solving * len(run.images) / draws
-            with run.timed():
-                run.accept(session, state)
+            run.accept(session, state)
         if on_session is not None:
             on_session(session)
-    return [run.result(keep_predictions) for run in runs]
+    results = [run.result(keep_predictions) for run in runs]
+    of_a_draw = (time.perf_counter() - began) / sum(len(result.base) for result in results)
+    return [replace(result, seconds=of_a_draw * len(result.base)) for result in results]
 
 
 class _Run:
@@ -122,7 +115,6 @@ class _Run:
         embeddings: NDArray | None,
         device: torch.device,
     ) -> None:
-        began = time.perf_counter()
         self.protocol, self.method, self.memory = protocol, method, memory
         self.features, self.device = features, device
         self.session_count = -(-features.novel_count // protocol.ways)
@@ -130,11 +122,8 @@ class _Run:
         self.tensors = FeatureTensors.of(
             features, embeddings, use_bias=method.uses_bias, device=device, dtype=getattr(torch, protocol.dtype)
         )
-        self.base, self.embeddings = self.tensors.base, self.tensors.embeddings
         self.images = self._draw_images()  # (E, C1, shots)
-        draws = len(self.images)
-        self.state = sessions.start(method, self.base, draws)
-
+        self.state = sessions.start(method, self.tensors.base, len(self.images))
         self.queries = torch.cat([self.tensors.base_queries, self.tensors.novel_queries])
         self.query_labels = np.concatenate(
             [features.base_test_labels, features.base_count + features.novel_test_labels]
@@ -143,28 +132,19 @@ class _Run:
         self._measure()
         self.steps: list[NDArray] = []
         self.weight_space: WeightSpace | None = None
-        self.seconds = time.perf_counter() - began
-
-    @contextmanager
-    def timed(self) -> Iterator[None]:
-        """Count what the block takes among the seconds of this run."""
-        began = time.perf_counter()
-        yield
-        self.seconds += time.perf_counter() - began
 
     def prepare(self, session: int) -> tuple[State, Session]:
         """What the method is given for session t > 0, in all draws."""
-        first, draws = self._seen_classes(session - 1), len(self.images)
-        classes = range(first, self._seen_classes(session))
-        novel = range(first - self.features.base_count, classes.stop - self.features.base_count)
+        classes = range(self._seen_classes(session - 1), self._seen_classes(session))
+        novel = range(classes.start - self.features.base_count, classes.stop - self.features.base_count)
         base_memory, novel_memory = self._memory(novel.start)
         prepared = sessions.session_of(
             *self._support(novel),
             classes,
             base_memory=base_memory,
             novel_memory=novel_memory,
-            embeddings=None if self.embeddings is None else self.embeddings[list(classes)],
-            seeds=tuple(sessions.seed_of(self.protocol.seed, draw, session) for draw in range(draws)),
+            embeddings=self._embeddings(classes),
+            seeds=tuple(sessions.seed_of(self.protocol.seed, draw, session) for draw in range(len(self.images))),
         )
         return self.state, prepared
 
@@ -175,24 +155,25 @@ class _Run:
         self._measure()
         if session == 1:
             classes = range(self.features.base_count, self._seen_classes(1))
-            embeddings = None if self.embeddings is None else self.embeddings[list(classes)]
-            self.weight_space = weight_space(self.method, state, embeddings, self.features.class_names[: classes.stop])
+            names = self.features.class_names[: classes.stop]
+            self.weight_space = weight_space(self.method, state, self._embeddings(classes), names)
 
     def result(self, keep_predictions: bool) -> MethodResult:
-        base_count, ways = self.features.base_count, self.protocol.ways
+        base_count, draws = self.features.base_count, len(self.images)
         counts = [self._seen_classes(session) for session in range(self.session_count + 1)]
-        if self.method.scores_apart:
-            with self.timed():
-                self._measure_all(counts)
-        draws = len(self.images)
-        sessions = np.where(self.query_labels < base_count, 0, 1 + (self.query_labels - base_count) // ways)
+        if self.method.scores_apart:  # the rows of the last session tell all
+            scores = sessions.scores(self.method, self.state, self.queries)
+            self.predictions = [scores[:, self._seen(c), :c].argmax(-1).cpu().numpy() for c in counts]
+        of_session = np.where(
+            self.query_labels < base_count, 0, 1 + (self.query_labels - base_count) // self.protocol.ways
+        )
         accuracy, class_mean, novel, session_mean = np.full((4, draws, self.session_count + 1), np.nan)
         # by_session[e, t, s]: accuracy on the classes of session s after session t
         by_session = np.full((draws, self.session_count + 1, self.session_count + 1), np.nan)
         confusion = np.zeros((self.session_count + 1, counts[-1], counts[-1]), np.int64)
         for t, predicted in enumerate(self.predictions):
             seen = self.query_labels < counts[t]
-            labels, session_of = self.query_labels[seen], sessions[seen]
+            labels, session_of = self.query_labels[seen], of_session[seen]
             right = predicted == labels  # (E, items)
             accuracy[:, t] = 100 * right.mean(1)
             class_mean[:, t] = 100 * group_means(right.T, labels).mean(0)
@@ -200,9 +181,8 @@ class _Run:
             if session_of.any():
                 novel[:, t] = 100 * right[:, session_of > 0].mean(1)
                 session_mean[:, t] = np.nanmean(by_session[:, t, 1:], axis=1)
-            pairs, classes = labels * counts[-1] + predicted, counts[-1]
-            confusion[t] = np.bincount(pairs.ravel(), minlength=classes**2).reshape(classes, classes)
-        with_novel = by_session[:, 1:, 1:]
+            pairs = labels * counts[-1] + predicted
+            confusion[t] = np.bincount(pairs.ravel(), minlength=counts[-1] ** 2).reshape(confusion[t].shape)
         return MethodResult(
             method=spec_of(self.method),
             memory=self.memory,
@@ -213,11 +193,11 @@ class _Run:
             novel=novel,
             novel_session_mean=session_mean,
             steps=np.stack(self.steps, axis=1).astype(np.float64),
-            seconds=self.seconds,
+            seconds=0.0,
             protocol=self.protocol.digest,
             splits=np.zeros(draws, np.int64),
-            novel_at_birth=np.diagonal(with_novel, axis1=1, axis2=2).copy(),
-            novel_at_end=with_novel[:, -1],
+            novel_at_birth=np.diagonal(by_session[:, 1:, 1:], axis1=1, axis2=2).copy(),
+            novel_at_end=by_session[:, -1, 1:],
             confusion=confusion,
             weight_space=self.weight_space,
             final_rows=self.state.rows.double().cpu().numpy(),
@@ -239,24 +219,24 @@ class _Run:
 
     def _draw_images(self) -> NDArray[np.int64]:
         """Support images (E, C1, shots) of every draw: positions in ``novel_support``."""
-        shots = self.protocol.shots
+        shots, seed = self.protocol.shots, self.protocol.seed
         places = items_by_class(self.features, "support", shots, f"{shots} shots")
         if self.protocol.draws == 0:
-            return np.stack([p[:shots] for p in places])[None]
-        images = []
-        for draw in range(self.protocol.draws_of(self.features)):
-            rng = np.random.default_rng([self.protocol.seed, draw])
-            images.append(np.stack([rng.permutation(p)[:shots] for p in places]))
-        return np.stack(images)
+            return np.stack([place[:shots] for place in places])[None]
+        drawn = (np.random.default_rng([seed, draw]) for draw in range(self.protocol.draws_of(self.features)))
+        return np.stack([np.stack([rng.permutation(place)[:shots] for place in places]) for rng in drawn])
 
     def _support(self, novel: range) -> tuple[Tensor, Tensor]:
         """Support (E, ways * shots * copies, d) of these novel classes, and its labels."""
-        chosen = torch.as_tensor(self.images[:, novel.start : novel.stop], device=self.device)  # (E, K, shots)
-        support = self.tensors.support[chosen]  # (E, K, shots, copies, d)
-        draws, count, shots, copies, d = support.shape
+        return self._examples(novel, self.protocol.shots)
+
+    def _examples(self, novel: range, images: int) -> tuple[Tensor, Tensor]:
+        """The first images of these novel classes with all their copies (E, n, d), and their labels (E, n)."""
+        chosen = torch.as_tensor(self.images[:, novel.start : novel.stop, :images], device=self.device)
+        found = self.tensors.support[chosen]  # (E, K, images, copies, d)
         labels = self.features.base_count + torch.arange(novel.start, novel.stop, device=self.device)
-        labels = labels.repeat_interleave(shots * copies).expand(draws, -1)
-        return support.reshape(draws, count * shots * copies, d), labels
+        labels = labels.repeat_interleave(images * found.shape[3]).expand(len(found), -1)
+        return found.flatten(1, 3), labels
 
     def _memory(self, earlier: int) -> tuple[Memory | None, Memory | None]:
         """One stored example per base class, and the first image, with its copies, of every earlier novel class."""
@@ -264,29 +244,19 @@ class _Run:
             return None, None
         draws = len(self.images)
         assert self.tensors.base_memory is not None
-        stored = self.tensors.base_memory.expand(draws, -1, -1)
         labels = torch.arange(self.features.base_count, device=self.device).expand(draws, -1)
-        base = Memory(stored, labels)
-        if earlier == 0:
-            return base, None
-        images = torch.as_tensor(self.images[:, :earlier, 0], device=self.device)
-        first = self.tensors.support[images]  # (E, earlier, copies, d)
-        labels = self.features.base_count + torch.arange(earlier, device=self.device)
-        labels = labels.repeat_interleave(first.shape[2]).expand(draws, -1)
-        return base, Memory(first.flatten(1, 2), labels)
+        base = Memory(self.tensors.base_memory.expand(draws, -1, -1), labels)
+        return base, Memory(*self._examples(range(earlier), 1)) if earlier else None
+
+    def _embeddings(self, classes: range) -> Tensor | None:
+        return None if self.tensors.embeddings is None else self.tensors.embeddings[list(classes)]
 
     def _measure(self) -> None:
-        """Predict every test item of the classes seen so far, unless the rows of the last session tell them all."""
+        """Predict every test item of the classes seen so far, unless the last session will tell."""
         if not self.method.scores_apart:
             queries = self.queries[self._seen(self._seen_classes(len(self.predictions)))]
             scores = sessions.scores(self.method, self.state, queries)
             self.predictions.append(scores.argmax(-1).cpu().numpy())
-
-    def _measure_all(self, counts: Sequence[int]) -> None:
-        """Predict after every session, with so many classes seen, from one score of each test item by each class."""
-        scores = sessions.scores(self.method, self.state, self.queries)
-        for count in counts:
-            self.predictions.append(scores[:, self._seen(count), :count].argmax(-1).cpu().numpy())
 
     def _seen(self, count: int) -> Tensor:
         """Which test items (queries,) are of the first classes."""

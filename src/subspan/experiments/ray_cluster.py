@@ -1,11 +1,11 @@
 """Work on a Ray cluster (extra ``ray``). A machine that dies takes nothing with it: its work is done again elsewhere.
 
-Each item is one task without side effects, run again by Ray as often as its machine is lost. Results are kept by the
-number of their item, so that none is lost and none counts twice.
+Each item is one task without side effects, run again by Ray as often as its machine is lost. Results go by the number
+of their item, so that none is lost and none counts twice.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import torch
@@ -15,16 +15,16 @@ from subspan.experiments.inputs import ProtocolError
 WAIT_SECONDS = 1.0
 
 
-def run_on_ray(
+def on_ray(
     work: Callable[[Any, Any, Callable[[], object]], Any],
     shared: Any,
     items: Sequence[Any],
     order: Sequence[int],
+    on_tick: Callable[[], object],
     *,
     gpu: bool,
-    listeners: tuple[Callable[[], object], Callable[[int, Any], object]],
-) -> list[Any]:
-    """One result per item, in their order; ``listeners`` hear of parts done and of results, when an item is done."""
+) -> Generator[tuple[int, Any], None, None]:
+    """Number and result of every item, as they are done; parts of an item are told when it is."""
     try:
         import ray
         from ray.exceptions import RayTaskError
@@ -32,7 +32,6 @@ def run_on_ray(
         raise ProtocolError(
             f"--ray needs the package ray ({error}); install it with: pip install 'subspan[ray]'"
         ) from None
-    on_tick, on_result = listeners
     began_here = not ray.is_initialized()
     if began_here:
         ray.init(log_to_driver=False, logging_level=logging.ERROR)
@@ -40,17 +39,13 @@ def run_on_ray(
         task = ray.remote(num_cpus=1, num_gpus=1 if gpu else 0, max_retries=-1)(_run_one)
         reference = ray.put(shared)  # held by this process: it outlives every other machine
         waiting = {task.remote(work, reference, items[i]): i for i in order}
-        results: dict[int, Any] = {}
         while waiting:
             done, _ = ray.wait(list(waiting), num_returns=1, timeout=WAIT_SECONDS)
             for one in done:
                 result, ticks = ray.get(one)
-                number = waiting.pop(one)
-                results[number] = result
                 for _ in range(ticks):
                     on_tick()
-                on_result(number, result)
-        return [results[i] for i in range(len(items))]
+                yield waiting.pop(one), result
     except RayTaskError as error:
         raise error.cause from None
     finally:
