@@ -19,7 +19,8 @@ from subspan.images.errors import DataError
 from subspan.pretrained.backbone import BackboneError, Preprocessing, TorchBackbone
 from subspan.pretrained.hugging_face import preprocessing_of
 from subspan.pretrained.registry import list_sources, load_backbone
-from subspan.train.recipe import Recipe, build_network
+from subspan.train.network import build_network
+from subspan.train.recipe import Recipe
 from subspan.train.run import RunSettings
 
 # Preparation

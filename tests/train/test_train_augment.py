@@ -8,7 +8,7 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch._dynamo.utils import counters
 
-from subspan.train.augment import Augment, gather_padded, gather_resized, jitter, scale_down, turn
+from subspan.train.parts.augment import Augment, gather_padded, gather_resized, jitter, scale_down, turn
 from subspan.train.recipe import PAPER, Recipe
 
 GENERATOR = np.random.default_rng(0)

@@ -131,7 +131,7 @@ def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -
     common = ["--data", str(photographs), "--device", "cpu"]  # extract and pack take the size of the run's images
     small = ["--backbone", "resnet12-tian", "--set", "width=0.04", "--set", "crop_size=20", "--set", "padding=2"]
     small += ["--epochs", "2", "--set", "cuts=1", "--batch-size", "8"]
-    quiet = ["--set", "progress=false", "--set", "tensorboard=false", "--set", "checkpoint_every=0"]
+    quiet = ["--set", "progress=false", "--set", "checkpoint_every=0"]
     folder, out = tmp_path / "run", tmp_path / "features.safetensors"
     words = [
         "train",
@@ -189,7 +189,7 @@ def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -
 def test_the_command_tells_what_each_member_came_to(photographs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "24", "--epochs", "1", "--cuts", ""]
-    quiet = ["--no-progress", "--no-tensorboard", "--batch-size", "8", "--members", "2", "--varied", "jitter=0.4/0"]
+    quiet = ["--no-progress", "--batch-size", "8", "--members", "2", "--varied", "jitter=0.4/0"]
     words = ["train", "--data", str(photographs), "--split", "folder", "--out", str(folder), "--device", "cpu"]
     for more in ([], ["--resume"]):
         result = RUNNER.invoke(app, [*words, *small, *quiet, *more])
@@ -206,7 +206,7 @@ def test_a_run_takes_its_own_images_in_a_size_it_knows(photographs: Path, tmp_pa
     folder = tmp_path / "run"
     run = ["--run", str(folder), "--device", "cpu"]
     small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "24", "--epochs", "1", "--cuts", ""]
-    quiet = ["--no-progress", "--no-tensorboard", "--checkpoint-every", "0", "--batch-size", "8"]
+    quiet = ["--no-progress", "--checkpoint-every", "0", "--batch-size", "8"]
     words = ["train", "--data", str(photographs), "--split", "folder", "--out", str(folder), "--device", "cpu"]
     result = RUNNER.invoke(app, [*words, *small, *quiet])
     assert result.exit_code == 0, result.output

@@ -18,7 +18,8 @@ from subspan.images.splits.split import Split
 from subspan.train.collect import Contents, balanced_rows, collect, collect_base
 from subspan.train.extract import Extractor, Viewing
 from subspan.train.pack import feature_set
-from subspan.train.recipe import MEAN, STD, Recipe, build_network
+from subspan.train.network import build_network
+from subspan.train.recipe import MEAN, STD, Recipe
 from subspan.train.run import RunSettings
 
 CPU = torch.device("cpu")

@@ -13,7 +13,7 @@ from subspan.train.collect import Contents, collect
 from subspan.train.extract import Extractor
 from subspan.train.maps import split_maps
 from subspan.train.pack import feature_set
-from subspan.train.recipe import build_network
+from subspan.train.network import build_network
 from subspan.train.run import RunSettings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "learners" / "published"))

@@ -11,15 +11,15 @@ from colour_classes import CLASSES, colour_images, colour_job, tiny_recipe
 from subspan.backbones.checkpoint import read_tensors
 from subspan.backbones.cut import cut
 from subspan.backbones.joined import JoinedBackbone
-from subspan.backbones.modules import feature_dim
+from subspan.backbones.network import feature_dim
 from subspan.train.extract import Extractor
 from subspan.train.recipe import Recipe
 from subspan.train.run import load_run
-from subspan.train.seeds import member_seed
+from subspan.train.network import member_seed
 from subspan.train.trainer import Outcome, Runtime, train
 from subspan.values import normalised
 
-QUICK = Runtime(device="cpu", tensorboard=False, progress=False, checkpoint_every=1, validate_every=2)
+QUICK = Runtime(device="cpu", progress=False, checkpoint_every=1, validate_every=2)
 CPU = torch.device("cpu")
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from subspan.train.loss import mixed_cross_entropy
-from subspan.train.optimiser import Muon, Sgd, orthogonal
+from subspan.train.parts.optimiser import Muon, Sgd, orthogonal
 
 
 def tiny() -> nn.Sequential:

@@ -25,7 +25,7 @@ from subspan.train.trainer import Outcome, Runtime, train
 from waiting import wait_until
 
 WORKER = Path(__file__).with_name("train_worker.py")
-QUICK = Runtime(device="cpu", tensorboard=False, progress=False, checkpoint_every=2, validate_every=2)
+QUICK = Runtime(device="cpu", progress=False, checkpoint_every=2, validate_every=2)
 # Enough to tell four colours apart; with dropout such a small network ends below 90 % with one seed in ten.
 LEARNS = {"epochs": 8, "cuts": (6,), "jitter": 0.0, "dropblock": "none"}
 
@@ -99,7 +99,7 @@ def test_images_grow_after_the_early_epochs(tmp_path: Path) -> None:
 
 def test_streamed_images_give_the_same_weights(tmp_path: Path) -> None:
     run(tmp_path / "device", epochs=2)
-    run(tmp_path / "host", Runtime(device="cpu", tensorboard=False, progress=False, images="host"), epochs=2)
+    run(tmp_path / "host", Runtime(device="cpu", progress=False, images="host"), epochs=2)
     assert_same(tmp_path / "device", tmp_path / "host")
 
 
@@ -112,7 +112,7 @@ def test_the_compiler_knows_what_it_is_told() -> None:
 
 
 def test_a_compiled_step_takes_batch_statistics_from_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = Runtime(device="cpu", execution="compiled", tensorboard=False, progress=False)
+    compiled = Runtime(device="cpu", execution="compiled", progress=False)
     with monkeypatch.context() as patch:
         patch.setattr(step, "_compiled", lambda part: part)  # the compiler's part is not what is tested
         outcome = run(tmp_path / "sums", compiled, **LEARNS)
@@ -317,7 +317,7 @@ def test_errors_name_rule_and_value(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="96 training images do not fill one batch of 100"):
         run(tmp_path / "a", batch_size=100)
     with pytest.raises(ValueError, match="a CUDA graph needs a CUDA device, got cpu"):
-        run(tmp_path / "b", Runtime(device="cpu", execution="graph", progress=False, tensorboard=False))
+        run(tmp_path / "b", Runtime(device="cpu", execution="graph", progress=False))
     for device in ("gpu", "meta"):
         with pytest.raises(ValueError, match=f"device must be auto, cpu, cuda or cuda:N; got '{device}'"):
             run(tmp_path / "c", Runtime(device=device))

@@ -26,6 +26,6 @@ if __name__ == "__main__":
     if "double" in rest:
         torch.set_default_dtype(torch.float64)
         nn.modules.module.register_module_forward_pre_hook(_double)
-    runtime = Runtime(device="cpu", checkpoint_every=1, validate_every=0, tensorboard=False)
+    runtime = Runtime(device="cpu", checkpoint_every=1, validate_every=0)
     images, _ = colour_images()
     train(images, [colour_job(Path(folder))], tiny_recipe(**changes), runtime, resume="resume" in rest)

@@ -71,9 +71,7 @@ def import_tian(path: Path, backbone: str = "resnet18-tian") -> Network:
         raise ValueError(f"{path} holds no 'classifier.weight'; its names begin with {', '.join(sorted(state)[:3])}")
     network = create_backbone(backbone, se=any(".se." in name for name in state))
     wanted = network.state_dict()
-    for name in wanted:
-        if name.startswith("clock."):
-            state[name] = wanted[name]
+    state |= {name: value for name, value in wanted.items() if name.startswith("clock.")}
     missing, unknown = sorted(set(wanted) - set(state)), sorted(set(state) - set(wanted))
     if missing or unknown:
         raise ValueError(
@@ -81,6 +79,6 @@ def import_tian(path: Path, backbone: str = "resnet18-tian") -> Network:
         )
     network.load_state_dict(state)
     classes, dim = rows.shape
-    head = LinearHead(dim, classes, bias=bias is not None, generator=torch.Generator().manual_seed(0))
+    head = LinearHead(dim, classes, bias=bias is not None, generator=torch.Generator())
     head.load_state_dict({"weight": rows} if bias is None else {"weight": rows, "bias": bias})
     return Network(network, head)

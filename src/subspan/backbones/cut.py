@@ -9,10 +9,9 @@ from typing import Literal, get_args
 
 from torch import Tensor, nn
 
+from subspan.backbones.blocks import ResidualNetwork
 from subspan.backbones.drop import Clock
-from subspan.backbones.he import HeResNet
 from subspan.backbones.joined import JoinedBackbone
-from subspan.backbones.tian import TianResNet
 
 Where = Literal["stage", "unit"]
 
@@ -20,15 +19,15 @@ Where = Literal["stage", "unit"]
 class Trunk(nn.Module):
     """Images (n, 3, h, w) to the maps (n, c, h', w') before the cut: a stem, if the network has one, and units."""
 
-    def __init__(self, units: Iterable[nn.Module], clock: Clock | None, stem: nn.Module | None = None) -> None:
+    def __init__(self, units: Iterable[nn.Module], clock: Clock | None, stem: Iterable[nn.Module] = ()) -> None:
         super().__init__()
-        self.units, self.clock, self.stem = nn.ModuleList(units), clock, stem
+        self.units, self.clock, self.stem = nn.ModuleList(units), clock, nn.Sequential(*stem)
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, 3, h, w) to (n, c, h', w')."""
-        x = x if self.stem is None else self.stem(x)
+        x = self.stem(x)
         for unit in self.units:
-            x = unit(x) if self.clock is None else unit(x, self.clock)
+            x = unit(x, self.clock)
         return x
 
 
@@ -46,13 +45,11 @@ def cut(backbone: nn.Module, where: Where) -> tuple[Trunk, Tail]:
         raise ValueError(f"a network is cut before its last {' or '.join(get_args(Where))}, got {where!r}")
     if isinstance(backbone, JoinedBackbone):
         raise ValueError("a joined network is not cut; take one of its members: RUN/member-1 in place of RUN")
-    if not isinstance(backbone, TianResNet | HeResNet):
+    if not isinstance(backbone, ResidualNetwork):
         raise ValueError(
             f"only the residual networks of Tian et al. and of He et al. are cut, got a {type(backbone).__name__}"
         )
-    stem, clock = (None, backbone.clock) if isinstance(backbone, TianResNet) else (backbone.stem_part(), None)
-    stages = [list(stage.children()) for stage in backbone.stages()]
+    stages, mode = backbone.stages(), backbone.training
     tail = stages[-1] if where == "stage" else stages[-1][-1:]
-    units = [unit for stage in stages for unit in stage]
-    mode = backbone.training
-    return Trunk(units[: len(units) - len(tail)], clock, stem).train(mode), Tail(tail, clock).train(mode)
+    units = [unit for stage in stages for unit in stage][: -len(tail)]
+    return Trunk(units, backbone.clock, backbone.stem()).train(mode), Tail(tail, backbone.clock).train(mode)

@@ -26,6 +26,11 @@ class Clock(nn.Module):
         self.register_buffer("steps", torch.zeros((), dtype=torch.int32))
         self.register_buffer("key", make_key(0))
 
+    def reset_parameters(self) -> None:
+        """Where a training begins."""
+        self.steps.zero_()
+        self.reseed(0)
+
     def tick(self) -> None:
         """One more training step."""
         self.steps.add_(1)

@@ -1,13 +1,10 @@
 """Heads: features (n, d) to logits (n, C), in the precision of their rows, whatever the network's is."""
 
 import math
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-Head = Literal["linear", "cosine", "euclidean"]
 
 
 class _Head(nn.Module):
@@ -16,11 +13,11 @@ class _Head(nn.Module):
     def __init__(self, feature_dim: int, classes: int, *, generator: torch.Generator) -> None:
         super().__init__()
         self.bound = 1 / math.sqrt(feature_dim)
-        self.weight = nn.Parameter(self.drawn((classes, feature_dim), generator))
+        self.weight = self.drawn((classes, feature_dim), generator)
 
-    def drawn(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    def drawn(self, shape: tuple[int, ...], generator: torch.Generator) -> nn.Parameter:
         """Uniform values up to 1 / sqrt(d)."""
-        return torch.empty(shape).uniform_(-self.bound, self.bound, generator=generator)
+        return nn.Parameter(torch.empty(shape).uniform_(-self.bound, self.bound, generator=generator))
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) to (n, C)."""
@@ -39,7 +36,7 @@ class LinearHead(_Head):
 
     def __init__(self, feature_dim: int, classes: int, *, bias: bool = False, generator: torch.Generator) -> None:
         super().__init__(feature_dim, classes, generator=generator)
-        self.bias = nn.Parameter(self.drawn((classes,), generator)) if bias else None
+        self.bias = self.drawn((classes,), generator) if bias else None
 
     def logits(self, features: Tensor) -> Tensor:
         return functional.linear(features, self.weight, self.bias)
@@ -53,8 +50,6 @@ class CosineHead(_Head):
 
     def __init__(self, feature_dim: int, classes: int, *, scale: float = 16.0, generator: torch.Generator) -> None:
         super().__init__(feature_dim, classes, generator=generator)
-        if scale <= 0:
-            raise ValueError(f"the scale of a cosine head must be positive, got {scale}")
         self.scale = nn.Parameter(torch.tensor(float(scale)), requires_grad=False)
 
     def logits(self, features: Tensor) -> Tensor:
@@ -76,21 +71,13 @@ class EuclideanHead(_Head):
         return 2 * self.weight, -self.weight.square().sum(1)
 
 
-def create_head(
-    kind: str,
-    feature_dim: int,
-    classes: int,
-    *,
-    bias: bool = False,
-    scale: float = 16.0,
-    seed: int = 0,
-) -> LinearHead | CosineHead | EuclideanHead:
-    """A head with rows drawn by ``seed``; ``bias`` is for linear heads, ``scale`` for cosine heads."""
-    generator = torch.Generator().manual_seed(seed)
-    if kind == "linear":
-        return LinearHead(feature_dim, classes, bias=bias, generator=generator)
-    if kind == "cosine":
-        return CosineHead(feature_dim, classes, scale=scale, generator=generator)
-    if kind == "euclidean":
-        return EuclideanHead(feature_dim, classes, generator=generator)
-    raise ValueError(f"head must be one of {', '.join(get_args(Head))}, got {kind!r}")
+Head = LinearHead | CosineHead | EuclideanHead
+_KINDS: dict[str, type[Head]] = {kind.kind: kind for kind in (LinearHead, CosineHead, EuclideanHead)}
+
+
+def create_head(kind: str, feature_dim: int, classes: int, *, scale: float = 16.0, seed: int = 0) -> Head:
+    """A head with rows drawn by ``seed``; ``scale`` is for cosine heads."""
+    if kind not in _KINDS:
+        raise ValueError(f"head must be one of {', '.join(_KINDS)}, got {kind!r}")
+    options = {"scale": scale} if kind == "cosine" else {}
+    return _KINDS[kind](feature_dim, classes, generator=torch.Generator().manual_seed(seed), **options)

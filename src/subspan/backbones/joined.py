@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from subspan.backbones.heads import CosineHead, EuclideanHead, create_head
-from subspan.backbones.modules import feature_dim
-from subspan.backbones.network import Network
+from subspan.backbones.network import Network, feature_dim
 
 
 class JoinedBackbone(nn.Module):
@@ -43,32 +42,27 @@ class JoinedBackbone(nn.Module):
             return features @ self.projection
 
 
-def join_backbones(networks: Sequence[Network], projection: Tensor | None = None) -> JoinedBackbone:
-    """The backbones of networks with heads of one kind, linear or cosine; they stay what they are, and are shared."""
-    first = networks[0].head
-    if any(type(network.head) is not type(first) for network in networks) or isinstance(first, EuclideanHead):
-        kinds = ", ".join(sorted({network.head.kind for network in networks}))
-        raise ValueError(f"networks are joined by heads that are all linear or all cosine; got {kinds}")
-    return JoinedBackbone([network.backbone for network in networks], projection, unit=isinstance(first, CosineHead))
-
-
 def join_networks(networks: Sequence[Network], projection: Tensor | None = None) -> Network:
     """One network with the mean of the members' cosines or logits; with a map, cosines or logits of what it keeps.
 
-    The members' heads must be of one size, too.
+    The members' heads must be of one size, and all linear, without bias, or all cosine. The members stay what they are.
     """
-    backbone, first = join_backbones(networks, projection), networks[0].head
+    heads = [network.head for network in networks]
+    kinds = sorted({head.kind for head in heads})
+    if len(kinds) > 1 or isinstance(heads[0], EuclideanHead) or any(head.bias is not None for head in heads):
+        raise ValueError(
+            f"networks are joined by heads that are all linear, without bias, or all cosine; got {', '.join(kinds)}"
+        )
+    weights: list[Tensor] = [head.weight for head in heads]
+    scales: list[Tensor] = [head.scale for head in heads if isinstance(head, CosineHead)]
     with torch.no_grad():
-        weights: list[Tensor] = [network.head.weight for network in networks]
-        rows = _equal_parts(weights) if backbone.unit else torch.cat(weights, dim=1) / len(weights)
+        rows = _equal_parts(weights) if scales else torch.cat(weights, dim=1) / len(weights)
         rows = rows if projection is None else rows @ projection
-        head = create_head(first.kind, rows.shape[1], rows.shape[0], bias=first.bias is not None).to(rows)
+        head = create_head(kinds[0], rows.shape[1], rows.shape[0]).to(rows)
         head.weight.copy_(rows)
-        for name in ("bias", "scale"):
-            own = [value for network in networks if (value := getattr(network.head, name, None)) is not None]
-            if own:
-                getattr(head, name).copy_(torch.stack(list(own)).mean(0))
-    return Network(backbone, head)
+        if isinstance(head, CosineHead):
+            head.scale.copy_(torch.stack(scales).mean(0))
+    return Network(JoinedBackbone([network.backbone for network in networks], projection, unit=bool(scales)), head)
 
 
 def _equal_parts(parts: Sequence[Tensor]) -> Tensor:

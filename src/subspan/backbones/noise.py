@@ -1,10 +1,12 @@
-"""Random numbers as a pure function of (key, position): no generator state, the same on every device.
+"""Random numbers as a pure function of (key, position), and seeds as one of (seed, purpose).
 
 A step that is compiled, captured in a CUDA graph, killed and resumed, or spread over processes must draw the same
 numbers. So numbers are hashed from a key tensor that lives on the device (made of a seed, a step count and a stream)
-instead of being taken from a generator. All arithmetic is on int32, which wraps; right shifts are masked because int32
-shifts keep the sign.
+instead of being taken from a generator, the same on every device. All arithmetic is on int32, which wraps; right shifts
+are masked because int32 shifts keep the sign.
 """
+
+import hashlib
 
 import torch
 from torch import Tensor
@@ -56,3 +58,13 @@ def uniform_like(key: Tensor, x: Tensor) -> Tensor:
 def _signed(value: int) -> int:
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def derive_seed(seed: int, *purpose: str | int) -> int:
+    """A seed of 63 bits for a purpose, such as ``("order", epoch)``.
+
+    >>> derive_seed(1, "order", 0) != derive_seed(1, "order", 1)
+    True
+    """
+    text = repr((seed, *purpose)).encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "little") >> 1

@@ -7,23 +7,22 @@ every block (theirs leaves out the first block of a two-block stage by an argume
 counts training steps only, and pools may be blurred.
 """
 
-from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from subspan.backbones.blocks import Norm, SqueezeExcitation, conv, normalise
+from subspan.backbones.blocks import Block, Map, ResidualNetwork
 from subspan.backbones.drop import Clock, DropBlock, Dropout
 from subspan.backbones.initialise import materialise
 from subspan.backbones.registry import register_backbone
 
 Drop = Literal["paper", "full", "none"]
-Pool = Literal["max", "blurred"]
 
 CHANNELS = (64, 160, 320, 640)
-_SLOPE = 0.1
+_activation = partial(functional.leaky_relu, negative_slope=0.1)
 
 
 def largest(x: Tensor) -> Tensor:
@@ -43,109 +42,50 @@ def largest_blurred(x: Tensor) -> Tensor:
     return functional.avg_pool2d(everywhere, 3, stride=2, padding=1, count_include_pad=False)
 
 
-_POOLS: Mapping[str, Callable[[Tensor], Tensor]] = {"max": largest, "blurred": largest_blurred}
+_POOLS: dict[str, Map] = {"max": largest, "blurred": largest_blurred}
 
 
-class Block(nn.Module):
-    """Three convolutions and a shortcut, then an optional pool and an optional drop."""
+def _network(
+    blocks: tuple[int, int, int, int],
+    dropblock: Drop,
+    generator: torch.Generator,
+    *,
+    width: float = 1.0,
+    se: bool = False,
+    drop_rate: float = 0.1,
+    drop_ramp: int = 40_000,
+    pool: str = "max",
+) -> ResidualNetwork:
+    for name, value, known in (("pool", pool, _POOLS), ("dropblock", dropblock, get_args(Drop))):
+        if value not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
 
-    def __init__(
-        self,
-        inputs: int,
-        outputs: int,
-        *,
-        pool: Callable[[Tensor], Tensor] | None,
-        norm: str,
-        se: bool,
-        drop: Dropout | DropBlock | None,
-    ) -> None:
-        super().__init__()
-        self.conv1, self.bn1 = conv(inputs, outputs, 3), normalise(norm, outputs)
-        self.conv2, self.bn2 = conv(outputs, outputs, 3), normalise(norm, outputs)
-        self.conv3, self.bn3 = conv(outputs, outputs, 3), normalise(norm, outputs)
-        self.se = SqueezeExcitation(outputs) if se else None
-        needs_map = pool is not None or inputs != outputs
-        self.downsample = nn.Sequential(conv(inputs, outputs, 1), normalise(norm, outputs)) if needs_map else None
-        self.pool, self.drop = pool, drop
-
-    def forward(self, x: Tensor, clock: Clock) -> Tensor:
-        """(n, c_in, h, w) to (n, c_out, h, w), or half the height and width with a pool."""
-        out = functional.leaky_relu(self.bn1(self.conv1(x)), _SLOPE)
-        out = functional.leaky_relu(self.bn2(self.conv2(out)), _SLOPE)
-        out = self.bn3(self.conv3(out))
-        if self.se is not None:
-            out = self.se(out)
-        out = functional.leaky_relu(out + (x if self.downsample is None else self.downsample(x)), _SLOPE)
-        out = out if self.pool is None else self.pool(out)
-        return out if self.drop is None else self.drop(out, clock)
-
-
-class TianResNet(nn.Module):
-    """Images (n, 3, h, w) to features (n, d), d = 640 at full width; h and w at least 16.
-
-    What is dropped changes with ``clock.tick()``, not with the call.
-    """
-
-    def __init__(
-        self,
-        blocks: tuple[int, int, int, int],
-        dropblock: Drop,
-        *,
-        width: float = 1.0,
-        norm: Norm = "batch",
-        se: bool = False,
-        drop_rate: float = 0.1,
-        drop_ramp: int = 40_000,
-        pool: Pool = "max",
-    ) -> None:
-        super().__init__()
-        if pool not in _POOLS:
-            raise ValueError(f"pool must be one of {', '.join(_POOLS)}, got {pool!r}")
-        if dropblock not in get_args(Drop):
-            raise ValueError(f"dropblock must be one of {', '.join(get_args(Drop))}, got {dropblock!r}")
-        if not 0 <= drop_rate < 1:
-            raise ValueError(f"drop_rate must lie in [0, 1), got {drop_rate}")
-        self.clock = Clock()
-        channels = [max(1, round(full * width)) for full in CHANNELS]
-        block_size = 5 if dropblock == "full" else 1
-        inputs, stream = 3, 0
-        for stage, (count, outputs) in enumerate(zip(blocks, channels, strict=True), start=1):
-            layer = nn.ModuleList()
+    def build() -> ResidualNetwork:
+        stages, inputs, stream = [], 3, 0
+        for stage, (count, full) in enumerate(zip(blocks, CHANNELS, strict=True), start=1):
+            layer, outputs = [], max(1, round(full * width))
             for place in range(count):
-                drop: Dropout | DropBlock | None
                 # Blocks (size 1 or 5) at the end of stages 3 and 4, plain dropout after every other block.
-                if dropblock == "none":
-                    drop = None
-                elif stage >= 3 and place == count - 1:
-                    drop = DropBlock(drop_rate, stream, block_size, drop_ramp)
+                if stage >= 3 and place == count - 1:
+                    drop = DropBlock(drop_rate, stream, 5 if dropblock == "full" else 1, drop_ramp)
                 else:
                     drop = Dropout(drop_rate, stream)
-                halving = _POOLS[pool] if place == 0 else None
-                layer.append(Block(inputs, outputs, pool=halving, norm=norm, se=se, drop=drop))
+                halving, drop = _POOLS[pool] if place == 0 else None, None if dropblock == "none" else drop
+                layer.append(Block(inputs, outputs, 3, _activation, pool=halving, se=se, drop=drop))
                 inputs, stream = outputs, stream + 1
-            self.add_module(f"layer{stage}", layer)
-        self.feature_dim = inputs
+            stages.append(layer)
+        return ResidualNetwork(stages, clock=Clock())
 
-    def stages(self) -> list[nn.Module]:
-        """The four stages, each a list of blocks."""
-        return [self.get_submodule(f"layer{stage}") for stage in range(1, len(CHANNELS) + 1)]
-
-    def forward(self, images: Tensor) -> Tensor:
-        """(n, 3, h, w) to (n, d)."""
-        x = images
-        for stage in self.stages():
-            for block in stage.children():
-                x = block(x, self.clock)
-        return x.mean((2, 3))
+    return materialise(build, generator, "leaky_relu")
 
 
 @register_backbone("resnet12-tian")
-def resnet12_tian(*, generator: torch.Generator, dropblock: Drop = "full", **options: Any) -> TianResNet:
+def resnet12_tian(*, generator: torch.Generator, dropblock: Drop = "full", **options: Any) -> ResidualNetwork:
     """ResNet-12: one block per stage. ``dropblock``: block size 5 (full), 1 (paper) or none."""
-    return materialise(lambda: TianResNet((1, 1, 1, 1), dropblock, **options), generator, "leaky_relu")
+    return _network((1, 1, 1, 1), dropblock, generator, **options)
 
 
 @register_backbone("resnet18-tian")
-def resnet18_tian(*, generator: torch.Generator, dropblock: Drop = "paper", **options: Any) -> TianResNet:
+def resnet18_tian(*, generator: torch.Generator, dropblock: Drop = "paper", **options: Any) -> ResidualNetwork:
     """ResNet-18: 1-1-2-2 blocks. ``dropblock``: what the paper's runs left (paper), size 5 (full) or none."""
-    return materialise(lambda: TianResNet((1, 1, 2, 2), dropblock, **options), generator, "leaky_relu")
+    return _network((1, 1, 2, 2), dropblock, generator, **options)

@@ -8,12 +8,11 @@ import typer
 
 from subspan.cli.parts.flags import Values, with_flags
 from subspan.cli.parts.tables import show
-from subspan.cli.runs import DATA, ListsOption, open_run, write_features
+from subspan.cli.runs import DATA, ListsOption, features_of, open_run, write_features
 from subspan.experiments.named_features import find_embeddings, named
 from subspan.features.feature_set import FeatureFileError, FeatureSet, Precision
 from subspan.files.arrays import check_suffix
-from subspan.train.collect import Contents, collect
-from subspan.train.extract import Viewing
+from subspan.train.collect import Contents
 from subspan.train.pack import Storage
 
 DataOption = Annotated[Path, typer.Option("--data", help=DATA)]
@@ -22,7 +21,7 @@ SizeOption = Annotated[int | None, typer.Option(help="side of the images in pixe
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N")]
 
 
-@with_flags(contents=Contents, viewing=Viewing)
+@with_flags(contents=Contents)
 def extract(
     run: RunOption,
     data: DataOption,
@@ -31,7 +30,6 @@ def extract(
     device: DeviceOption = "auto",
     *,
     contents: Values,
-    viewing: Values,
 ) -> None:
     """Compute the features of a run's split and keep them in the run's folder.
 
@@ -39,16 +37,16 @@ def extract(
     """
     wanted = Contents(**contents)
     found = open_run(run, data, lists, image_size)
-    collected = collect(found.extractor(device, Viewing(**viewing)), found.images, found.split, wanted)
-    support = "x".join(map(str, collected.novel_support.shape[:3]))
+    features = features_of(found, found.extractor(device, flip_average=wanted.flip_average), wanted)
+    classes, (items, copies) = features.novel_support_labels.max() + 1, features.novel_support.shape[:2]
     show(
-        f"{found.settings.split}: features of {collected.base_count.sum()} training images, "
-        f"{sum(map(len, collected.base_test))} base and {sum(map(len, collected.novel_test))} novel test images and "
-        f"{support} support copies in {run / 'features'}"
+        f"{found.settings.split}: features of {len(found.split.base_train)} training images, {len(features.base_test)} "
+        f"base and {len(features.novel_test)} novel test images and {classes}x{items // classes}x{copies} support "
+        f"copies in {run / 'features'}"
     )
 
 
-@with_flags(contents=Contents, viewing=Viewing, storage=Storage)
+@with_flags(contents=Contents, storage=Storage)
 def pack(
     run: RunOption,
     data: DataOption,
@@ -63,7 +61,6 @@ def pack(
     *,
     contents: Values,
     storage: Values,
-    viewing: Values,
 ) -> None:
     """Write the feature file of a run, which `subspan bench` reads; features already extracted are used again.
 
@@ -72,7 +69,7 @@ def pack(
     check_suffix(out, "a feature file", FeatureFileError)
     wanted = Contents(**contents, covariance=covariance)
     found = open_run(run, data, lists, image_size)
-    write_features(found, device, Viewing(**viewing), wanted, out, Storage(**storage))
+    write_features(found, device, wanted, out, Storage(**storage))
 
 
 def convert(

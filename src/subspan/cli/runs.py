@@ -15,9 +15,9 @@ from subspan.images.imageset import ImageSet
 from subspan.images.read import read_images
 from subspan.images.splits.parse import SplitRecipe, parse_split
 from subspan.images.splits.split import Split
-from subspan.train.collect import Contents, collect
+from subspan.train.collect import Contents
 from subspan.train.device import find_device
-from subspan.train.extract import Extractor, Viewing
+from subspan.train.extract import Extractor
 from subspan.train.pack import Storage, feature_set
 from subspan.train.run import RunSettings, load_run, results_of
 
@@ -35,14 +35,14 @@ class Run:
     images: ImageSet
     split: Split
 
-    def extractor(self, device: str, viewing: Viewing) -> Extractor:
+    def extractor(self, device: str, *, flip_average: bool = False) -> Extractor:
         return Extractor(
             self.network,
             self.settings.recipe,
             self.images.images,
             device=find_device(device),
             cache=self.folder / "features",
-            viewing=viewing,
+            flip_average=flip_average,
         )
 
 
@@ -59,12 +59,11 @@ def open_run(run: Path, data: Path, lists: Path | None, image_size: int | None =
 
 
 def features_of(run: Run, extractor: Extractor, contents: Contents, made: dict[str, Any] | None = None) -> FeatureSet:
-    collected = collect(extractor, run.images, run.split, contents)
-    return named(feature_set(collected, run.network, run.images, run.split, run.settings, contents, made))
+    return named(feature_set(extractor, run.images, run.split, run.settings, contents, made))
 
 
-def write_features(run: Run, device: str, viewing: Viewing, contents: Contents, out: Path, storage: Storage) -> None:
-    extractor = run.extractor(device, viewing)
+def write_features(run: Run, device: str, contents: Contents, out: Path, storage: Storage) -> None:
+    extractor = run.extractor(device, flip_average=contents.flip_average)
     made = {"session0_validation": results_of(run.folder).get("validation"), "version": version(), **extractor.about}
     features = features_of(run, extractor, contents, made)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,6 @@ from subspan.images.splits.parse import SPLITS
 from subspan.learners.parts.training_run import Training
 from subspan.train.collect import Contents
 from subspan.train.device import find_device
-from subspan.train.extract import Viewing
 from subspan.train.job import Job
 from subspan.train.pack import Storage
 from subspan.train.recipe import RECIPES, Recipe, find_recipe, overridden, varied_values
@@ -99,8 +98,8 @@ def train(
         folder = outcome.job.folder
         _tell(outcome, chosen)
         if pack is not None:
-            done, device = Run(folder, *load_run(folder), images, made), str(outcome.device)
-            write_features(done, device, Viewing(), Contents(), pack / f"{folder.name}.safetensors", Storage())
+            done, device = Run(folder, *load_run(folder), images, made), Runtime(**runtime).device
+            write_features(done, device, Contents(), pack / f"{folder.name}.safetensors", Storage())
 
 
 def _slug(name: str) -> str:
@@ -108,17 +107,16 @@ def _slug(name: str) -> str:
 
 
 def _tell(outcome: Outcome, recipe: Recipe) -> None:
-    joined = f"{recipe.members} networks joined, " if recipe.joined else ""
-    lines = [
-        f"{outcome.job.name}: {joined}{_accuracies(outcome)}; {outcome.seconds:.1f} s, "
-        f"{outcome.images_per_second:,.0f} images/s ({outcome.execution or 'trained before'}); {outcome.job.folder}"
-    ]
-    for i, member in enumerate(outcome.members if recipe.members > 1 else ()):
+    results, joined = outcome.results, f"{recipe.members} networks joined, " if outcome.members else ""
+    speed = f"{results['images_per_second']:,.0f} images/s ({results['execution'] or 'trained before'})"
+    spent = f"{results['seconds']:.1f} s, {speed}; {outcome.job.folder}"
+    lines = [f"{outcome.job.name}: {joined}{_accuracies(outcome)}; {spent}"]
+    for i, member in enumerate(outcome.members):
         own = "".join(f", {name} {value}" for name, value in varied_values(recipe.varied, i).items())
         lines.append(f"  {member.job.folder.name}: {_accuracies(member)}{own}")
     Console().print("\n".join(lines), highlight=False, soft_wrap=True)
 
 
 def _accuracies(outcome: Outcome) -> str:
-    accuracies = {"validation": outcome.validation, "test": outcome.test}
-    return ", ".join(f"{what} {value:.2f} %" for what, value in accuracies.items() if value == value)
+    parts = [(name, outcome.results[name]) for name in ("validation", "test")]
+    return ", ".join(f"{name} {value:.2f} %" for name, value in parts if value is not None)

@@ -1,39 +1,23 @@
-"""Trained networks on stored images, whole batches on the device, and their accuracies."""
+"""Stored images as a network sees them, whole batches on the device, and how many it tells right."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from subspan.backbones.network import Network
 from subspan.train.job import Job
 from subspan.train.recipe import Recipe
 from subspan.values import normalised
 
-Part = Literal["validation", "test"]
+Images = NDArray[np.uint8] | Tensor  # uint8 (n, h, w, 3)
 
 CHUNK = 500  # images at once
 
 
-@contextmanager
-def evaluation_mode(network: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; the former mode comes back."""
-    training = network.training
-    network.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        network.train(training)
-
-
-def batches(
-    images: NDArray[np.uint8] | Tensor, rows: NDArray[np.int64], device: torch.device
-) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(images: Images, rows: NDArray[np.int64], device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
     """uint8 images[rows] and the rows themselves on the device, ``CHUNK`` at a time."""
     for start in range(0, len(rows), CHUNK):
         chosen = rows[start : start + CHUNK]
@@ -42,30 +26,25 @@ def batches(
         yield pixels.to(device), places.to(device)
 
 
-def inputs(
-    images: NDArray[np.uint8] | Tensor, rows: NDArray[np.int64], recipe: Recipe, device: torch.device
-) -> Iterator[Tensor]:
+def inputs(images: Images, rows: NDArray[np.int64], recipe: Recipe, device: torch.device) -> Iterator[Tensor]:
     """Network inputs (n, 3, h, w) of uint8 images[rows], ``CHUNK`` at a time."""
     for pixels, _ in batches(images, rows, device):
         yield normalised(pixels, recipe.mean, recipe.std)
 
 
-def job_accuracy(
-    network: Network,
-    images: NDArray[np.uint8] | Tensor,
-    job: Job,
-    part: Part,
-    recipe: Recipe,
-    device: torch.device,
-    *,
-    bf16: bool = False,
-) -> float:
-    """Percent of a job's validation or test images that are classified correctly among its base classes."""
-    validation = job.validation_rows, job.validation_labels
-    rows, labels = validation if part == "validation" else (job.test_rows, job.test_labels)
-    if len(rows) == 0:
-        return float("nan")
-    with evaluation_mode(network), torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
-        shown = inputs(images, rows, recipe, device)
-        answers = torch.cat([network(some)[:, : job.base_classes].argmax(1) for some in shown])
-    return 100 * float((answers.cpu().numpy() == labels).sum()) / len(rows)
+@torch.no_grad()
+def accuracies(
+    network: Network, images: Images, job: Job, recipe: Recipe, parts: Sequence[str] = ("validation", "test")
+) -> dict[str, float | None]:
+    """Percent of a job's images that are told right among its base classes, by part; None where there are no images.
+
+    The network is left in evaluation mode.
+    """
+    found: dict[str, float | None] = {}
+    network.eval()
+    for part in parts:
+        rows, labels = getattr(job, part)
+        shown = inputs(images, rows, recipe, network.head.weight.device)
+        answers = [network(some)[:, : job.base_classes].argmax(1).cpu().numpy() for some in shown]
+        found[part] = 100 * float((np.concatenate(answers) == labels).sum()) / len(rows) if answers else None
+    return found

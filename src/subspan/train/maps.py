@@ -17,12 +17,11 @@ from subspan.backbones.network import Network
 from subspan.features.feature_set import FeatureSet
 from subspan.images.imageset import ImageSet
 from subspan.images.splits.split import Split
-from subspan.train.collect import Chosen, Contents, choose, labels_of
-from subspan.train.evaluate import CHUNK, evaluation_mode, inputs
+from subspan.train.collect import Contents, choose, labels_of
+from subspan.train.device import free_memory
+from subspan.train.evaluate import CHUNK, inputs
 from subspan.train.extract import Extractor
-from subspan.train.recipe import Recipe
 from subspan.train.run import RunSettings
-from subspan.train.source import fits_on_device
 
 _COPIES_CHUNK = 100  # images whose copies are shown at once
 EXACT = 1 << 24  # positions below this are whole in float32
@@ -70,6 +69,7 @@ class SplitMaps:
         return self.features(self.training)
 
 
+@torch.no_grad()
 def split_maps(
     network: Network,
     settings: RunSettings,
@@ -84,93 +84,51 @@ def split_maps(
     """Cut a trained network and compute the maps of its split; half precision on a GPU, where they stay if they fit."""
     chosen = choose(images, split, contents)
     extractor = Extractor(network, settings.recipe, images.images, device=device)  # moves the network to the device
-    network.eval().requires_grad_(False)
+    network.requires_grad_(False)
     trunk, tail = cut(network.backbone, where)
-    shown_once = sum(map(len, (*chosen.base_test, *chosen.novel_test)))
-    first = shown_once + chosen.novel_support.size * contents.copies  # of the training images
-    total = first + sum(map(len, chosen.base_train))
+    plain, support = np.concatenate([*chosen.base_test, *chosen.novel_test]), chosen.novel_support.reshape(-1)
+    training = np.concatenate(chosen.base_train)
+    first = len(plain) + len(support) * contents.copies  # of the training images
+    total = first + len(training)
     if total >= EXACT:
         raise ValueError(f"{total} maps are too many: positions are whole numbers in float32 up to {EXACT} only")
-    stream = _shown(extractor, settings.recipe, images, chosen, contents.copies, device)
-    maps = _computed(trunk, stream, total, device, tell)
+
+    def shown() -> Iterator[Tensor]:
+        """Network inputs (n, 3, h, w), some at a time."""
+        yield from inputs(images.images, plain, settings.recipe, device)
+        for start in range(0, len(support), _COPIES_CHUNK):
+            some = support[start : start + _COPIES_CHUNK]
+            yield extractor.shown_copies(some, contents.copies, chosen.copies_seed).flatten(0, 1)
+        yield from inputs(images.images, training, settings.recipe, device)
+
+    maps, done = torch.empty(0), 0
+    dtype = torch.float16 if device.type == "cuda" else torch.float32
+    for some in shown():
+        part = trunk(some.contiguous(memory_format=torch.channels_last)).to(dtype)
+        if not bool(torch.isfinite(part).all()):
+            raise ValueError("maps of this network hold infinity or NaN; half precision reaches up to 65504")
+        if done == 0:
+            fits = part[0].nbytes * total <= free_memory(device) / 2  # the rest is to work with
+            place, shape = device if fits else "cpu", (total, *part.shape[1:])
+            maps = torch.empty(shape, dtype=dtype, device=place, memory_format=torch.channels_last)
+        maps[done : done + len(part)] = part
+        done += len(part)
+        if tell is not None:
+            tell("maps", done, total)
+    base, positions = sum(map(len, chosen.base_test)), np.arange(first, dtype=np.float32)[:, None]
+    items = FeatureSet(
+        base_weight=np.zeros((len(chosen.base_train), 1), dtype=np.float32),
+        base_test=positions[:base],
+        novel_test=positions[base : len(plain)],
+        novel_support=positions[len(plain) :].reshape(len(support), contents.copies, 1),
+        **chosen.described,
+    )
     return SplitMaps(
         tail=tail,
         head=network.head,
         maps=maps,
         training=torch.arange(first, total, device=device),
         labels=torch.from_numpy(labels_of(chosen.base_train)).to(device),
-        items=_positions(chosen, contents, images, split),
+        items=items,
         class_count=len(chosen.base_train),
-    )
-
-
-def _shown(
-    extractor: Extractor,
-    recipe: Recipe,
-    images: ImageSet,
-    chosen: Chosen,
-    copies: int,
-    device: torch.device,
-) -> Iterator[Tensor]:
-    """Network inputs (n, 3, h, w), some at a time: plain images, copies of the support, training images."""
-    plain = np.concatenate([*chosen.base_test, *chosen.novel_test])
-    train, support = np.concatenate(chosen.base_train), chosen.novel_support.reshape(-1)
-    yield from inputs(images.images, plain, recipe, device)
-    for start in range(0, len(support), _COPIES_CHUNK):
-        rows = support[start : start + _COPIES_CHUNK]
-        yield extractor.shown_copies(rows, copies, chosen.copies_seed).flatten(0, 1)
-    yield from inputs(images.images, train, recipe, device)
-
-
-def _computed(
-    trunk: nn.Module,
-    stream: Iterator[Tensor],
-    total: int,
-    device: torch.device,
-    tell: Callable[[str, int, int], object] | None,
-) -> Tensor:
-    """Maps (total, c, h, w) of a stream of inputs."""
-    maps, done = torch.empty(0), 0
-    with evaluation_mode(trunk):
-        for inputs in stream:
-            part = trunk(inputs.contiguous(memory_format=torch.channels_last))
-            if done == 0:
-                maps = _room(part, total, device)
-            maps[done : done + len(part)] = part.to(maps.dtype)
-            done += len(part)
-            if tell is not None:
-                tell("maps", done, total)
-    for part in maps.split(CHUNK):
-        if not bool(torch.isfinite(part).all()):
-            raise ValueError("maps of this network hold infinity or NaN; half precision reaches up to 65504")
-    return maps
-
-
-def _room(part: Tensor, total: int, device: torch.device) -> Tensor:
-    """Memory for all maps: on the device where they fit, else on the host."""
-    dtype = torch.float16 if device.type == "cuda" else torch.float32
-    place = device if fits_on_device(part[0].numel() * total * dtype.itemsize, device) else torch.device("cpu")
-    return torch.empty((total, *part.shape[1:]), dtype=dtype, device=place, memory_format=torch.channels_last)
-
-
-def _positions(chosen: Chosen, contents: Contents, images: ImageSet, split: Split) -> FeatureSet:
-    """The feature set of the split with positions (..., 1) in place of features, its items as in a feature file."""
-    base, novel = sum(map(len, chosen.base_test)), sum(map(len, chosen.novel_test))
-    support = chosen.novel_support.size
-    place = np.arange(base + novel + support * contents.copies, dtype=np.float32)[:, None]
-    return FeatureSet(
-        base_weight=np.zeros((len(chosen.base_train), 1), dtype=np.float32),
-        base_test=place[:base],
-        base_test_labels=labels_of(chosen.base_test),
-        novel_test=place[base : base + novel],
-        novel_test_labels=labels_of(chosen.novel_test),
-        novel_support=place[base + novel :].reshape(support, contents.copies, 1),
-        novel_support_labels=np.repeat(np.arange(len(chosen.novel_support)), chosen.novel_support.shape[1]),
-        base_names=tuple(images.class_names[c] for c in chosen.base_classes),
-        novel_names=tuple(images.class_names[c] for c in chosen.novel_classes),
-        meta={
-            "split": split.name,
-            "split_digest": split.digest(),
-            "contents": {"copies": contents.copies, "draw_seed": contents.draw_seed, "novel": contents.novel},
-        },
     )

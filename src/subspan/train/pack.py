@@ -1,19 +1,24 @@
 """From a trained run to the feature file that everything above reads."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from subspan.arrays import FloatArray
 from subspan.backbones.heads import CosineHead, EuclideanHead
-from subspan.backbones.network import Network
 from subspan.features.feature_set import FeatureSet, Precision
-from subspan.images.imageset import ImageSet
+from subspan.images.imageset import ImageSet, IntArray
 from subspan.images.splits.split import Split
-from subspan.train.collect import Collected, Contents, labels_of
+from subspan.train.collect import Contents, by_class, choose
+from subspan.train.extract import Extractor
 from subspan.train.run import RunSettings
 from subspan.values import option
+
+_COVARIANCE_BYTES = 1 << 20  # of one triangle in float16: up to 1023 features
 
 
 @dataclass(frozen=True)
@@ -24,8 +29,7 @@ class Storage:
 
 
 def feature_set(
-    collected: Collected,
-    network: Network,
+    extractor: Extractor,
     images: ImageSet,
     split: Split,
     settings: RunSettings,
@@ -33,49 +37,70 @@ def feature_set(
     meta: dict[str, Any] | None = None,
 ) -> FeatureSet:
     """The feature file's contents: head rows of the base classes, features by purpose, names, and how it was made."""
-    head, classes = network.head, len(split.base_classes)
-    class_names = None if images.class_names == images.wnids else images.class_names
-
-    def names(values: tuple[str, ...] | None, chosen: tuple[int, ...]) -> tuple[str, ...] | None:
-        return None if values is None else tuple(values[c] for c in chosen)
-
-    weight, bias = head.linear_form() if isinstance(head, EuclideanHead) else (head.weight, head.bias)
-    support = collected.novel_support
+    chosen, head, classes = choose(images, split, contents), extractor.network.head, len(split.base_classes)
+    cosine = head if isinstance(head, CosineHead) else None
+    training = _per_class(extractor.plain, chosen.base_train)
+    width = training[0].shape[1]
+    small = width * (width + 1) <= _COVARIANCE_BYTES
+    wanted = small if contents.covariance is None else contents.covariance
+    base_test = extractor.plain(np.concatenate(chosen.base_test))
+    with torch.no_grad():
+        queries = torch.from_numpy(base_test).to(head.weight.device)
+        answers = head(queries)[:, :classes].argmax(1).cpu().numpy()
+        weight, bias = head.linear_form() if isinstance(head, EuclideanHead) else (head.weight, head.bias)
+    made = {
+        "session_sizes": [len(session) for session in split.sessions],
+        "recipe": settings.recipe.to_dict(),
+        "seed": settings.seed,
+        f"session0_{split.queried}": 100 * float((answers == chosen.described["base_test_labels"]).mean()),
+        **settings.about,
+        **(meta or {}),
+    }
     return FeatureSet(
         base_weight=weight[:classes].detach().cpu().float().numpy(),
         base_bias=None if bias is None else bias[:classes].detach().cpu().float().numpy(),
-        base_mean=collected.base_mean,
-        base_test=np.concatenate(collected.base_test),
-        base_test_labels=labels_of(collected.base_test),
-        novel_test=np.concatenate(collected.novel_test),
-        novel_test_labels=labels_of(collected.novel_test),
-        novel_support=support.reshape(-1, *support.shape[2:]),
-        novel_support_labels=np.repeat(np.arange(len(support)), support.shape[1]),
-        base_memory=collected.base_memory,
-        base_covariance=collected.base_covariance,
-        base_names=names(class_names, collected.base_classes),
-        novel_names=names(class_names, collected.novel_classes),
-        base_wnids=names(images.wnids, collected.base_classes),
-        novel_wnids=names(images.wnids, collected.novel_classes),
-        head="cosine" if isinstance(head, CosineHead) else "linear",
-        head_scale=float(head.scale) if isinstance(head, CosineHead) else 1.0,
-        meta={
-            "split": split.name,
-            "split_digest": split.digest(),
-            "session_sizes": [len(session) for session in split.sessions],
-            "recipe": settings.recipe.to_dict(),
-            "seed": settings.seed,
-            "contents": {"copies": contents.copies, "draw_seed": contents.draw_seed, "novel": contents.novel},
-            f"session0_{split.queried}": session0_accuracy(collected, network, classes),
-            **settings.about,
-            **(meta or {}),
-        },
+        base_mean=np.stack([part.astype(np.float64).mean(0) for part in training]).astype(np.float32),
+        base_test=base_test,
+        novel_test=extractor.plain(np.concatenate(chosen.novel_test)),
+        novel_support=extractor.copies(chosen.novel_support.reshape(-1), contents.copies, chosen.copies_seed),
+        base_memory=np.stack([part[place] for part, place in zip(training, chosen.base_memory, strict=True)]),
+        base_covariance=within_class_covariance(training, unit=cosine is not None) if wanted else None,
+        head="linear" if cosine is None else "cosine",
+        head_scale=1.0 if cosine is None else float(cosine.scale),
+        **{**chosen.described, "meta": chosen.described["meta"] | made},
     )
 
 
-def session0_accuracy(collected: Collected, network: Network, classes: int) -> float:
-    """Percent of the base queries' features that the trained head classifies correctly."""
-    queries = torch.from_numpy(np.concatenate(collected.base_test)).to(network.head.weight.device)
-    with torch.no_grad():
-        predicted = network.head(queries)[:, :classes].argmax(1).cpu().numpy()
-    return 100 * float((predicted == labels_of(collected.base_test)).mean())
+def collect_base(
+    extractor: Extractor, images: ImageSet, split: Split, chosen: IntArray, *, turned: bool
+) -> tuple[list[FloatArray], list[FloatArray] | None]:
+    """Features of chosen images of the base classes by class: C0 arrays (n, d).
+
+    If asked for, also of the images turned by 90, 180 and 270 degrees, C0 arrays (n, 3, d).
+    """
+    split.check_made_from(images)
+    rows = by_class(images, split, chosen)
+    plain = _per_class(extractor.plain, rows)
+    if not turned:
+        return plain, None
+    return plain, _per_class(lambda every: np.stack([extractor.turned(every, q) for q in (1, 2, 3)], axis=1), rows)
+
+
+def within_class_covariance(classes: list[NDArray[Any]], *, unit: bool = False) -> FloatArray:
+    """Covariance (d, d) of features (n, d) around the means of their classes, pooled over the classes.
+
+    Deviations count equally whatever the class and are divided by their number less the number of classes. With
+    ``unit`` features are scaled to length one first, which is all that a cosine head sees of them.
+    """
+    scatter = np.zeros((classes[0].shape[1],) * 2)
+    for part in classes:
+        part = part.astype(np.float64)
+        if unit:
+            part = part / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12)
+        deviations = part - part.mean(0)
+        scatter += deviations.T @ deviations
+    return (scatter / max(1, sum(map(len, classes)) - len(classes))).astype(np.float32)
+
+
+def _per_class(compute: Callable[[IntArray], FloatArray], rows: list[IntArray]) -> list[FloatArray]:
+    return np.split(compute(np.concatenate(rows)), np.cumsum([len(part) for part in rows])[:-1])

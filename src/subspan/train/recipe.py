@@ -3,48 +3,41 @@
 import dataclasses
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
-
-from subspan.backbones.heads import create_head
-from subspan.backbones.joined import join_backbones, join_networks
-from subspan.backbones.modules import feature_dim
-from subspan.backbones.network import Network
-from subspan.backbones.registry import create_backbone
-from subspan.train.seeds import derive_seed, member_seed
-from subspan.values import check_options, option
-
-TURNS = 4  # upright, and by one, two or three quarters of a circle
+from subspan.backbones.noise import derive_seed
+from subspan.values import check_options, finite, option
 
 # Mean and standard deviation per channel that the released code divides by, in units of 255.
 MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
 STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 
-# Fields younger than the first runs; at their default they are no part of the digest, so that old runs can be resumed.
-_LATER = (
-    *("members", "kept_features", "early_size", "early_share", "stem"),
-    *("optimiser", "kernel_rate", "pool", "cutmix_per", "varied"),
-)
+_EARLY_SHARE = 2 / 3  # of the epochs, at early_size
 
-# Fields that are no more, in records and digests of runs made before.
-_GONE_FROM_DIGEST = {
-    "feature_mix": 0.0,
-    "average_decay": 0.0,
-    "average_start": 0.5,
+# Fields that are no more, in records and digests of runs made before. Two kinds matter beyond the training of their run:
+# those that changed the shape of a network, at the value that all have now, and those of the first runs' digests.
+_GONE = {"early_share", "turn_loss", "mutual", "mix_until", "clean_statistics"}
+_GONE_SHAPES = {"stem": "standard", "stage_weight": 0.0, "norm": "batch", "head_bias": False, "rotation_share": 0.0}
+_GONE_FROM_DIGEST = {name: _GONE_SHAPES[name] for name in ("norm", "head_bias", "rotation_share")} | {
+    "learn_scale": False,
     "decay_on": "all",
     "warmup_epochs": 0.0,
-    "learn_scale": False,
+    "resized_max": 1.0,
+    "feature_mix": 0.0,
+    "label_smoothing": 0.0,
+    "average_decay": 0.0,
+    "average_start": 0.5,
 }
-_GONE = {*_GONE_FROM_DIGEST, "turn_loss", "mutual", "stage_weight", "mix_until", "clean_statistics"}
+
+# Fields younger than the first runs; at their default they are no part of the digest.
+_LATER = ("members", "kept_features", "early_size", "optimiser", "kernel_rate", "pool", "cutmix_per", "varied")
 
 # What members that are trained side by side and joined must share.
 _SHARED = {
-    *("name", "members", "varied", "kept_features", "head", "head_bias", "rotation_share", "cuts"),
-    *("epochs", "batch_size", "crop_size", "image_size", "early_size", "early_share", "mean", "std"),
+    *("name", "members", "varied", "kept_features", "head", "epochs", "batch_size", "cuts"),
+    *("crop_size", "image_size", "early_size", "mean", "std"),
 }
 
 
@@ -62,96 +55,65 @@ class Recipe:
 
     backbone: str = option("resnet18-tian", "resnet12-tian, resnet18-tian or resnet18-he")
     width: float = option(1.0, "factor on the number of channels")
-    stem: Literal["standard", "small"] = option(
-        "standard", "first layers of resnet18-he: a 7x7 kernel of stride 2 and a pool, or small: a 3x3 kernel"
-    )
-    norm: Literal["batch", "group", "none"] = option("batch", "normalisation inside the network")
     se: bool = option(False, "squeeze-and-excitation in every block")
     pool: Literal["max", "blurred"] = option("max", "the largest of 2x2, or these blurred; Tian only")
-    dropblock: Literal["paper", "full", "none"] = option(
-        "paper", "blocks of size 1 (paper), 5 (full) or none; Tian only"
-    )
+    dropblock: Literal["paper", "full", "none"] = option("paper", "blocks of size 1, of 5 (full), or none; Tian only")
     drop_rate: float = option(0.1, "rate of dropout and DropBlock")
     drop_ramp: int = option(40_000, "training steps over which DropBlock's rate grows to drop_rate")
-    head: Literal["linear", "cosine", "euclidean"] = option(
-        "linear", "inner products, cosines or squared distances to one row per class"
-    )
-    head_bias: bool = option(False, "bias of a linear head")
+    head: Literal["linear", "cosine", "euclidean"] = option("linear", "products, cosines or distances to class rows")
     head_scale: float = option(16.0, "scale of a cosine head")
     members: int = option(1, "networks with seeds of their own, trained at once and joined into one")
-    varied: tuple[str, ...] = option(
-        (), "what members differ in beside their seed, in turn: head_scale=16/10,jitter=0.4/0.4/0"
-    )
+    varied: tuple[str, ...] = option((), "what members differ in beside their seed, in turn: jitter=0.4/0.4/0")
     kept_features: int = option(640, "features kept of all members together, the principal ones; 0: all")
 
     epochs: int = option(100, "passes over the training images; the last incomplete batch of a pass is left out")
     batch_size: int = option(64, "images per step, over all processes")
-    optimiser: Literal["sgd", "muon"] = option(
-        "sgd", "SGD for all parameters, or Muon for the kernels of convolutions and SGD for the rest"
-    )
+    optimiser: Literal["sgd", "muon"] = option("sgd", "SGD for all parameters, or Muon for kernels of convolutions")
     learning_rate: float = option(0.05, "rate of SGD before the schedule")
-    kernel_rate: float = option(
-        0.01, "share of its length by which a kernel moves in one step of muon, before the same schedule"
-    )
+    kernel_rate: float = option(0.01, "share of its length by which muon moves a kernel in a step, before the schedule")
     momentum: float = option(0.9, "momentum of SGD")
     weight_decay: float = option(5e-4, "weight decay of SGD")
-    schedule: Literal["cuts", "cosine"] = option(
-        "cuts", "multiply at the cuts, or half a cosine down to zero, step by step"
-    )
+    schedule: Literal["cuts", "cosine"] = option("cuts", "multiply at the cuts, or half a cosine down to zero")
     cuts: tuple[int, ...] = option((60, 80), "epochs at which the rate is multiplied by cut_factor")
     cut_factor: float = option(0.1, "factor at each cut")
 
     crop_size: int = option(84, "pixels on a side that the network sees in training")
     image_size: int = option(0, "pixels on a side of the images, of which crops are taken; 0: crop_size")
-    early_size: int = option(0, "pixels on a side of what it sees in the first epochs, scaled down; 0: crop_size")
-    early_share: float = option(2 / 3, "share of the epochs that are at early_size, where there is one")
+    early_size: int = option(0, "pixels on a side that it sees in the first two thirds of the epochs; 0: crop_size")
     padding: int = option(8, "black border around an image before the random crop")
     flip: bool = option(True, "mirror half of the images")
     jitter: float = option(0.4, "range of brightness, contrast and saturation factors, in random order per image")
     resized_share: float = option(0.0, "share of images cropped by area and resized instead of padded")
     resized_min: float = option(0.35, "smallest area of such a crop")
-    resized_max: float = option(1.0, "largest area of such a crop")
-    rotation_share: float = option(
-        0.0, "share of images turned by 90, 180 or 270 degrees; each turn of a class is a class of its own"
-    )
     cutmix: float = option(0.0, "share of batches, or images, in which a box of an image comes from another image")
     cutmix_per: Literal["batch", "image"] = option("batch", "draw one box for a batch, or one for each of its images")
     mean: tuple[float, ...] = option(MEAN, "mean of each channel, subtracted")
     std: tuple[float, ...] = option(STD, "standard deviation of each channel, divided by")
 
-    margin: float = option(
-        0.0, "taken from the cosine of the true class in training; below 0 it loosens the classes; cosine heads only"
-    )
-    label_smoothing: float = option(0.0, "share of the target spread over all classes")
+    margin: float = option(0.0, "taken from the cosine of the true class in training; cosine heads only")
     precision: Literal["auto", "bf16", "fp32"] = option(
         "auto", "arithmetic of the network; auto: bf16 on a GPU, else fp32"
     )
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, float) or name in ("mean", "std"):
+                finite(value, name)
         check_options(
             self,
+            positive=("width", "learning_rate", "kernel_rate", "head_scale", "cut_factor"),
+            not_negative=("weight_decay",),
             at_least={
                 1: ("epochs", "batch_size", "crop_size", "drop_ramp", "members"),
                 0: ("image_size", "early_size", "padding", "kept_features"),
             },
-            shares=(
-                *("resized_share", "rotation_share", "cutmix", "label_smoothing", "drop_rate", "early_share", "jitter"),
-            ),
-            below_one=("momentum",),
+            shares=("resized_share", "resized_min", "cutmix", "jitter"),
+            below_one=("momentum", "drop_rate"),
         )
-        for what in ("width", "learning_rate", "kernel_rate", "head_scale", "cut_factor"):
-            if not 0 < getattr(self, what) < math.inf:
-                raise ValueError(f"{what} must be a positive number, got {getattr(self, what)}")
-        if not 0 <= self.weight_decay < math.inf:
-            raise ValueError(f"weight_decay must be 0 or a positive number, got {self.weight_decay}")
-        for what in ("mean", "std"):
-            values = getattr(self, what)
-            if len(values) != 3 or not all(map(math.isfinite, values)):
-                raise ValueError(f"{what} must be three numbers, one for each channel, got {values}")
-        if min(self.std) <= 0:
-            raise ValueError(f"std must be three positive numbers, got {self.std}")
-        if self.stem != "standard" and not self.backbone.endswith("-he"):
-            raise ValueError(f"stem '{self.stem}' is one of resnet18-he; {self.backbone} has a stem of its own")
+        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
+            raise ValueError(
+                f"mean and std must be three numbers, one for each channel, std positive; got {self.mean}, {self.std}"
+            )
         if self.pool != "max" and not self.backbone.endswith("-tian"):
             raise ValueError(f"pool '{self.pool}' is one of Tian's networks; {self.backbone} has pools of its own")
         if self.backbone.endswith("-tian") and self.crop_size < 16:
@@ -159,15 +121,10 @@ class Recipe:
                 f"crop_size must be at least 16, as {self.backbone} halves it four times; got {self.crop_size}"
             )
         self.check_size(self.stored_size)
-        if 0 < self.early_size < 16:
-            raise ValueError(f"early_size must be 0 (none) or at least 16, got {self.early_size}")
-        if self.early_size > self.crop_size:
+        if self.early_size and not 16 <= self.early_size <= self.crop_size:
             raise ValueError(
-                f"early_size {self.early_size} is above crop_size {self.crop_size}: images only grow. Choose a smaller "
-                "one, or 0 for none"
+                f"early_size must be 0 (none) or lie between 16 and crop_size {self.crop_size}, got {self.early_size}"
             )
-        if not 0 < self.resized_min <= self.resized_max <= 1:
-            raise ValueError(f"areas of crops need 0 < min <= max <= 1, got {self.resized_min} and {self.resized_max}")
         if self.margin and (self.head != "cosine" or not -1 <= self.margin <= 1):
             raise ValueError(
                 f"margin must lie in [-1, 1] and needs a cosine head, got {self.margin} and a {self.head} one"
@@ -188,11 +145,11 @@ class Recipe:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Recipe":
         """The inverse of :meth:`to_dict`; of a record made before, what shaped only the training is left aside."""
-        if weight := values.get("stage_weight"):
-            raise ValueError(f"networks with features of two stages are no more, got a recipe of stage_weight {weight}")
-        kept = {k: v for k, v in values.items() if k not in _GONE}
-        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in kept.items()}
-        return cls(**plain)
+        for name, kept in _GONE_SHAPES.items():
+            if (value := values.get(name, kept)) != kept:
+                raise ValueError(f"networks with {name} {value!r} are no more, all have {kept!r} now")
+        left = values.keys() - _GONE - _GONE_SHAPES.keys() - _GONE_FROM_DIGEST.keys()
+        return cls(**{k: tuple(values[k]) if isinstance(values[k], list) else values[k] for k in left})
 
     def digest(self) -> str:
         """sha256 over every field but the name; a field added later counts where it is not at its default.
@@ -200,10 +157,6 @@ class Recipe:
         The size of the images is not in it: that is a property of the images a run is given, and told beside it.
         """
         unused = {"name", "image_size", *(k for k in _LATER if getattr(self, k) == getattr(Recipe, k))}
-        if self.early_size == 0:
-            unused.add("early_share")
-        if self.optimiser == "sgd":
-            unused.add("kernel_rate")
         values = _GONE_FROM_DIGEST | {k: v for k, v in self.to_dict().items() if k not in unused}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
@@ -215,32 +168,21 @@ class Recipe:
     def check_size(self, size: int) -> None:
         """Refuse images of fewer pixels on a side than the crops."""
         if size < self.crop_size:
-            raise ValueError(
-                f"images of {size} pixels are smaller than the crops of {self.crop_size}: choose images of at least "
-                "the crop size"
-            )
-
-    @property
-    def joined(self) -> bool:
-        """Whether the network of a run is made from trained members, after their training."""
-        return self.members > 1
+            raise ValueError(f"images of {size} pixels are smaller than the crops of {self.crop_size}")
 
     def size_at(self, epoch: int) -> int:
         """Pixels on a side of the images of an epoch, counted from 0.
 
-        >>> [Recipe(epochs=3, early_size=64).size_at(epoch) for epoch in range(3)]
+        >>> [Recipe(epochs=3, early_size=64, cuts=()).size_at(epoch) for epoch in range(3)]
         [64, 64, 84]
         """
-        early = self.early_size > 0 and epoch < int(self.early_share * self.epochs)
+        early = self.early_size > 0 and epoch < int(_EARLY_SHARE * self.epochs)
         return self.early_size if early else self.crop_size
 
-    def sizes(self) -> list[int]:
-        """The sizes of all epochs, each once, in their order."""
-        return list(dict.fromkeys(self.size_at(epoch) for epoch in range(self.epochs)))
 
-    def head_rows(self, classes: int) -> int:
-        """Rows of the head: one per class, or one per class and turn; the upright classes come first."""
-        return classes * (TURNS if self.rotation_share > 0 else 1)
+def member_seed(seed: int, member: int) -> int:
+    """The seed of a member of a joined network, counted from 0."""
+    return derive_seed(seed, "member", member)
 
 
 def member_recipe(recipe: Recipe, member: int = 0) -> Recipe:
@@ -261,22 +203,13 @@ def varied_values(varied: Sequence[str], member: int) -> dict[str, Any]:
         name, _, listed = entry.partition("=")
         if name not in known:
             raise ValueError(f"members may differ in {', '.join(known)}; got varied {entry!r}")
-        choices = listed.split("/")
-        values[name] = _parsed(name, choices[member % len(choices)])
+        choices, default = listed.split("/"), getattr(Recipe, name)
+        text = choices[member % len(choices)]
+        try:
+            values[name] = {"true": True, "false": False}[text] if isinstance(default, bool) else type(default)(text)
+        except (KeyError, ValueError):
+            raise ValueError(f"varied {name} must be like {json.dumps(default)}, got {text!r}") from None
     return values
-
-
-def _parsed(name: str, text: str) -> Any:
-    """A value of a field as it is written in ``varied``."""
-    kind = type(getattr(Recipe, name))
-    if kind is bool:
-        if text not in ("true", "false"):
-            raise ValueError(f"varied {name} must be true or false, got {text!r}")
-        return text == "true"
-    try:
-        return kind(text)
-    except ValueError:
-        raise ValueError(f"varied {name} must be like {getattr(Recipe, name)!r}, got {text!r}") from None
 
 
 PAPER = Recipe()
@@ -343,39 +276,3 @@ def overridden(recipe: Recipe, **fields: Any) -> Recipe:
         varied = [entry for entry in recipe.varied if several and entry.partition("=")[0] not in fields]
         fields["varied"] = tuple(varied)
     return dataclasses.replace(recipe, **fields)
-
-
-def kept_directions(recipe: Recipe, width: int) -> int:
-    """How many of ``width`` features side by side a joined network is brought down to; 0: to none, all stay."""
-    return recipe.kept_features if recipe.kept_features < width else 0
-
-
-def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
-    """Backbone and head of a recipe for ``classes`` classes, weights and noise keyed by ``seed``.
-
-    A joined network has the shape of a trained one; its map holds nothing yet.
-    """
-    if recipe.joined:
-        each = range(recipe.members)
-        members = [build_network(member_recipe(recipe, i), classes, member_seed(seed, i)) for i in each]
-        width = join_backbones(members).feature_dim
-        kept = kept_directions(recipe, width)
-        return join_networks(members, torch.zeros(width, kept) if kept else None)
-    options: dict[str, object] = {"width": recipe.width, "norm": recipe.norm, "se": recipe.se}
-    if recipe.backbone.endswith("-tian"):  # others have no dropout and no such pools
-        options |= {"dropblock": recipe.dropblock, "drop_rate": recipe.drop_rate, "drop_ramp": recipe.drop_ramp}
-        options |= {"pool": recipe.pool}
-    elif recipe.backbone.endswith("-he"):
-        options |= {"stem": recipe.stem}
-    backbone = create_backbone(recipe.backbone, seed=derive_seed(seed, "backbone"), **options)
-    head = create_head(
-        recipe.head,
-        feature_dim(backbone, recipe.crop_size),
-        recipe.head_rows(classes),
-        bias=recipe.head_bias,
-        scale=recipe.head_scale,
-        seed=derive_seed(seed, "head"),
-    )
-    network = Network(backbone, head)
-    network.reseed(derive_seed(seed, "noise"))
-    return network

@@ -1,7 +1,7 @@
 """A run on disk: its settings, checkpoints and trained weights in one folder.
 
 run.json                 settings and, once trained, results
-log.csv, tensorboard/    one record per epoch
+log.csv                  one row per epoch
 checkpoint.safetensors   network and momentum after some epoch; replaced in one step
 weights.safetensors      the trained network
 
@@ -9,7 +9,9 @@ A run of a joined network has such a folder for each of its members, ``member-1`
 and the joined network in ``weights.safetensors``.
 """
 
+import csv
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,11 +22,12 @@ from subspan.backbones.checkpoint import read_tensors, write_tensors
 from subspan.backbones.network import Network
 from subspan.files.atomic import replacing
 from subspan.images.splits.split import Split
-from subspan.train.recipe import Recipe, build_network
-from subspan.train.step import TrainStep
+from subspan.train.job import Job
+from subspan.train.network import build_network
+from subspan.train.parts.step import TrainStep
+from subspan.train.recipe import Recipe
 
-SETTINGS, LOG, BOARD = "run.json", "log.csv", "tensorboard"
-CHECKPOINT, WEIGHTS = "checkpoint.safetensors", "weights.safetensors"
+SETTINGS, LOG, CHECKPOINT, WEIGHTS = "run.json", "log.csv", "checkpoint.safetensors", "weights.safetensors"
 
 
 @dataclass(frozen=True)
@@ -47,21 +50,10 @@ class RunSettings:
         """Plain values, for JSON."""
         return {**vars(self), "recipe": self.recipe.to_dict()}
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "RunSettings":
-        """The inverse of :meth:`to_dict`; other keys are left aside."""
-        names = ("classes", "seed", "split", "split_digest", "about")
-        return cls(Recipe.from_dict(values["recipe"]), **{name: values[name] for name in names})
-
     def identity(self) -> dict[str, Any]:
         """What must agree between a checkpoint and the run that resumes from it."""
-        return {
-            "recipe": self.recipe.digest(),
-            "classes": self.classes,
-            "seed": self.seed,
-            "split": self.split_digest,
-            "image_size": self.image_size,
-        }
+        own = {"classes": self.classes, "seed": self.seed, "split": self.split_digest, "image_size": self.image_size}
+        return {"recipe": self.recipe.digest(), **own}
 
     def check_trained_on(self, split: Split) -> None:
         """Refuse a split that is not the run's, or is of other images."""
@@ -72,16 +64,49 @@ class RunSettings:
             )
 
 
-def write_json(path: Path, values: dict[str, Any]) -> None:
-    """Write JSON in one step."""
-    with replacing(path) as file:
-        file.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+def check_kind(job: Job, recipe: Recipe) -> None:
+    """Refuse to train several networks in the folder of one, or one in that of several."""
+    several = recipe.members > 1
+    if (job.folder / (LOG if several else "member-1")).exists():
+        there, wanted = ("one network", "several") if several else ("several", "one network")
+        raise ValueError(f"{job.folder} holds {there}, not {wanted} (members={recipe.members}): choose another folder")
+
+
+def check_begun(folder: Path, *, resume: bool) -> None:
+    """Refuse to write over another training."""
+    begun = (folder / CHECKPOINT).exists()
+    if begun and not resume:
+        raise ValueError(f"{folder} holds a checkpoint already: resume it, or choose another folder")
+    if (folder / WEIGHTS).exists() and not begun:
+        raise ValueError(f"{folder} holds trained weights, and no checkpoint to resume: choose another folder")
+
+
+def write_settings(folder: Path, settings: RunSettings, **more: Any) -> None:
+    """Write what a run was asked to do, and what else is known of it."""
+    with replacing(folder / SETTINGS) as file:
+        file.write_text(json.dumps({**settings.to_dict(), **more}, indent=1) + "\n", encoding="utf-8")
+
+
+def read_log(folder: Path, epochs: int) -> list[dict[str, Any]]:
+    """The rows of the first so many epochs: those that a resumed run repeats are left aside."""
+    path = folder / LOG
+    if epochs == 0 or not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [row for row in csv.DictReader(file) if int(row["epoch"]) < epochs]
+
+
+def write_log(folder: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """One row per epoch, with a header."""
+    with replacing(folder / LOG) as path, path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def save_checkpoint(folder: Path, step: TrainStep, settings: RunSettings, epochs_done: int) -> None:
     """Write the state after ``epochs_done`` epochs."""
-    meta = {"identity": settings.identity(), "epochs_done": epochs_done}
-    _write(folder / CHECKPOINT, step.tensors(), meta)
+    _write(folder / CHECKPOINT, step.tensors(), {"identity": settings.identity(), "epochs_done": epochs_done})
 
 
 def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int:
@@ -92,29 +117,21 @@ def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int
     tensors, meta = read_tensors(path)
     if "identity" not in meta:
         raise ValueError(f"{path} is no checkpoint of a base session: choose another folder")
-    # A checkpoint from before image sizes stood in it counts as one of the crop size.
-    before, wanted = {"image_size": settings.recipe.crop_size, **meta["identity"]}, settings.identity()
-    if before["recipe"] != wanted["recipe"]:  # a field says more than a digest
-        before, wanted = _recipe_fields(folder) | before, settings.recipe.to_dict() | wanted
+    before, wanted = meta["identity"], settings.identity()
+    if before["recipe"] != wanted["recipe"] and (record := _record(folder)):  # a field says more than a digest
+        before = Recipe.from_dict({**record["recipe"], "name": settings.recipe.name}).to_dict() | before
+        wanted = settings.recipe.to_dict() | wanted
     for name, value in wanted.items():
-        if name in before and before[name] != value:
+        if before[name] != value:
             raise ValueError(f"{path} cannot be resumed: its {name} is {before[name]!r}, asked for is {value!r}")
     step.restore({name: tensor.to(step.device) for name, tensor in tensors.items()})
     return int(meta["epochs_done"])
 
 
-def _recipe_fields(folder: Path) -> dict[str, Any]:
-    """The recipe of a run as its folder tells it, without the name; nothing where that is not recorded."""
-    record = _record(folder)
-    fields = Recipe.from_dict(record["recipe"]).to_dict() if record else {}
-    return {name: value for name, value in fields.items() if name != "name"}
-
-
 def save_trained(folder: Path, network: Network, settings: RunSettings, results: dict[str, Any]) -> None:
     """Write the trained network, as :func:`load_run` builds it, and what it came to."""
-    folder.mkdir(exist_ok=True)
     _write(folder / WEIGHTS, network.state_dict(), {"settings": settings.to_dict()})
-    write_json(folder / SETTINGS, {**settings.to_dict(), "results": results})
+    write_settings(folder, settings, results=results)
 
 
 def _write(path: Path, tensors: dict[str, torch.Tensor], meta: dict[str, Any]) -> None:
@@ -124,9 +141,9 @@ def _write(path: Path, tensors: dict[str, torch.Tensor], meta: dict[str, Any]) -
     write_tensors(path, tensors, meta)
 
 
-def results_of(path: Path) -> dict[str, Any]:
+def results_of(folder: Path) -> dict[str, Any]:
     """What a finished run measured (validation and test accuracy, seconds); nothing where that is not recorded."""
-    return _record(path).get("results", {})
+    return _record(folder).get("results", {})
 
 
 def _record(folder: Path) -> dict[str, Any]:
@@ -142,12 +159,7 @@ def load_run(path: Path) -> tuple[Network, RunSettings]:
     tensors, meta = read_tensors(file)
     if "settings" not in meta:
         raise ValueError(f"{path} is no trained run but a file of another kind: name the folder of a run")
-    settings = RunSettings.from_dict(meta["settings"])
+    settings = RunSettings(**meta["settings"] | {"recipe": Recipe.from_dict(meta["settings"]["recipe"])})
     network = build_network(settings.recipe, settings.classes, settings.seed)
-    network.load_state_dict(
-        {
-            name: tensor.to(torch.get_default_dtype()) if tensor.is_floating_point() else tensor
-            for name, tensor in tensors.items()
-        }
-    )
+    network.load_state_dict(tensors)
     return network.eval(), settings

@@ -69,7 +69,7 @@ def make_world(folder: Path, seed: int = 0, **changes: object) -> World:
     images = made_up_images()
     split = FolderSessions(base_fraction=BASE / (BASE + NOVEL), ways=WAYS).make(images)
     job = Job.from_split(images, split, folder, seed=seed)
-    quiet = Runtime(device="cpu", tensorboard=False, progress=False, checkpoint_every=0, validate_every=0)
+    quiet = Runtime(device="cpu", progress=False, checkpoint_every=0, validate_every=0)
     recipe = dataclasses.replace(RECIPE, **changes)  # type: ignore[arg-type]
     train(images.images, [job], recipe, quiet, about={"image_size": SIZE, "validation": 0})
     return World(images, split, folder)

@@ -73,7 +73,7 @@ def base(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on folder:1: seven base classes, five novel ones in one session."""
     place = tmp_path_factory.mktemp("base") / "run"
     small = ["--width", 0.04, "--crop-size", 24, "--padding", 2, "--epochs", 1, "--cuts", "", "--batch-size", 20]
-    quiet = ["--no-progress", "--no-tensorboard", "--device", "cpu", "--image-size", 24]
+    quiet = ["--no-progress", "--device", "cpu", "--image-size", 24]
     trained = subspan_train("--data", folder, "--split", "folder:1", "--out", place, *small, *quiet)
     assert trained.exit_code == 0, trained.output
     return place

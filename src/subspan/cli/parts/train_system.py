@@ -23,9 +23,9 @@ from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.parts.training_run import Training
 from subspan.learners.registry import create_method, list_methods, method_class, spec_of
 from subspan.paper.network_systems import store_result
-from subspan.train.collect import Contents, collect_base
+from subspan.train.collect import Contents
 from subspan.train.device import find_device
-from subspan.train.extract import Viewing
+from subspan.train.pack import collect_base
 
 _WITH_FILE = {"system", "features", "out", "seed", "resume", "device"} | {f.name for f in explained_fields(Training)}
 _WITH_RUN = _WITH_FILE - {"features", "draws", "signal"} | {"run", "data", "lists"}
@@ -97,7 +97,7 @@ def _training_features(
         if source.data is None:
             raise ValueError("the real features of a run need its images; name them with --data")
         run = open_run(source.run, source.data, source.lists)
-        extractor = run.extractor(str(device), Viewing())
+        extractor = run.extractor(str(device))
         features = features_of(run, extractor, Contents())
     else:
         run, extractor, features = None, None, named(FeatureSet.load(source.features or Path()))

@@ -1,4 +1,4 @@
-"""Augmentation of whole batches on the device: gather, crop, jitter, flip, turn, scale, mix; no host synchronisation.
+"""Augmentation of whole batches on the device: gather, crop, jitter, flip, scale, mix; no host synchronisation.
 
 Every number is hashed from (seed, step, place in the global batch), so that a batch is the same after a resume, on
 every device and however many processes share it (mixing alone pairs images within one process). Order of operations as
@@ -11,12 +11,14 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from subspan.backbones.noise import fold, make_key, uniform
-from subspan.train.recipe import TURNS, Recipe
+from subspan.train.recipe import Recipe
 
 # One stream of random numbers per decision.
-_TOP, _LEFT, _FLIP, _ORDER, _FACTORS, _RESIZE, _AREA, _ASPECT, _TURN, _TURN_BY = range(10)
+_TOP, _LEFT, _FLIP, _ORDER, _FACTORS, _RESIZE, _AREA, _ASPECT = range(8)
 _MIX, _SHARE, _BOX, _PARTNER = range(10, 14)
 _GRAY = (0.299, 0.587, 0.114)  # luma weights of Pillow's mode L
+_ORDERS = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]
+_VARIED = ("jitter", "resized_share", "cutmix")
 
 
 class Augment(nn.Module):
@@ -31,71 +33,55 @@ class Augment(nn.Module):
     resized_share: Tensor  # ()
     cutmix: Tensor  # ()
 
-    def __init__(self, recipe: Recipe, classes: int, seed: int) -> None:
+    def __init__(self, recipe: Recipe, seed: int) -> None:
         super().__init__()
-        self.recipe, self.classes = recipe, classes
+        self.recipe = recipe
         # Tensors made while a CUDA graph is captured would be copied from the host; so all constants are buffers. What
         # members may differ in is one, too: compiled code then serves them all.
-        for name in ("jitter", "resized_share", "cutmix", "mean", "std"):
+        for name in (*_VARIED, "mean", "std"):
             self.register_buffer(name, torch.tensor(getattr(recipe, name), dtype=torch.float32))
-        self._jitters, self._resizes, self._mixes = recipe.jitter > 0, recipe.resized_share > 0, recipe.cutmix > 0
+        self._does = {name: getattr(recipe, name) > 0 for name in _VARIED}
         self.register_buffer("luma", torch.tensor(_GRAY, dtype=torch.float32))
-        orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]
-        self.register_buffer("orders", torch.tensor(orders))
+        self.register_buffer("orders", torch.tensor(_ORDERS))
         self.register_buffer("key", make_key(seed))
 
     def forward(
-        self, store: Tensor, rows: Tensor, labels: Tensor, step: Tensor, place: Tensor, size: int | None = None
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Augment the images ``store[rows]``.
+        self, store: Tensor, rows: Tensor, step: Tensor, place: Tensor, size: int | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Augment the images ``store[rows]`` of uint8 (N, h, w, 3), rows (b,).
 
-        Args:
-            store: uint8 images (N, h, w, 3).
-            rows: which of them, (b,).
-            labels: their classes, (b,).
-            step: the count of training steps, ().
-            place: places in the global batch, (b,).
-            size: pixels on a side to which the result is scaled down; None: those of the recipe's crops.
+        Numbers are drawn by the count of training steps () and the places (b,) in the global batch. With a ``size``,
+        images are scaled down to so many pixels on a side.
 
-        Returns:
-            Images (b, 3, s, s), labels (b,), labels of the images mixed in (b,), and the share of the first labels, ()
-            or (b,). A label carries the turn of its image: the class plus the number of classes for each quarter.
+        Returns images (b, 3, s, s), the places (b,) in the batch of the images mixed in, and the share of an image that
+        is its own, () or (b,).
         """
         recipe, key = self.recipe, fold(self.key, step)
         pixels = self.crop(store, rows, key, place)
-        if self._jitters:
+        if self._does["jitter"]:
             order = self.orders[_integers(fold(key, _ORDER), place, len(self.orders))]
             factors = torch.stack([uniform(fold(key, _FACTORS * 16 + i), place) for i in range(3)], dim=1)
             pixels = jitter(pixels, order, 1 + self.jitter * (2 * factors - 1), self.luma)
         if recipe.flip:
             mirrored = uniform(fold(key, _FLIP), place) < 0.5
             pixels = torch.where(mirrored[:, None, None, None], pixels.flip(2), pixels)
-        if recipe.rotation_share > 0:
-            turned = uniform(fold(key, _TURN), place) < recipe.rotation_share
-            quarters = torch.where(turned, 1 + _integers(fold(key, _TURN_BY), place, TURNS - 1), 0)
-            pixels = turn(pixels, quarters)
-            labels = labels + quarters * self.classes
         images = ((pixels - self.mean) / self.std).permute(0, 3, 1, 2)  # channels stay last in memory
         images = scale_down(images, size or recipe.crop_size)
-        if not self._mixes:
-            return images, labels, labels, torch.ones((), device=images.device)
-        return self.mix(images, labels, step, place)
+        if self._does["cutmix"]:
+            return self.mix(images, key, place)
+        return images, torch.arange(len(rows), device=rows.device), torch.ones((), device=rows.device)
 
     def crop(self, store: Tensor, rows: Tensor, key: Tensor, place: Tensor) -> Tensor:
         """Random crops (b, s, s, 3) in [0, 1]: padded, or for a share of the images by area and resized."""
         recipe, size = self.recipe, self.recipe.crop_size
         height, width = store.shape[1:3]
         spare = 2 * recipe.padding - size + 1
-        if min(height, width) + spare < 1:
-            raise ValueError(
-                f"a crop of {size} pixels does not fit into images of {height}x{width} with padding {recipe.padding}"
-            )
         top = _integers(fold(key, _TOP), place, height + spare) - recipe.padding
         left = _integers(fold(key, _LEFT), place, width + spare) - recipe.padding
         padded = gather_padded(store, rows, top, left, size)
-        if not self._resizes:
+        if not self._does["resized_share"]:
             return padded
-        area = recipe.resized_min + (recipe.resized_max - recipe.resized_min) * uniform(fold(key, _AREA), place)
+        area = recipe.resized_min + (1 - recipe.resized_min) * uniform(fold(key, _AREA), place)
         aspect = torch.exp((2 * uniform(fold(key, _ASPECT), place) - 1) * 0.28768207)  # log(4 / 3)
         high = (height * torch.sqrt(area / aspect)).clamp(1, height)
         wide = (width * torch.sqrt(area * aspect)).clamp(1, width)
@@ -111,10 +97,10 @@ class Augment(nn.Module):
         by_area = uniform(fold(key, _RESIZE), place) < self.resized_share
         return torch.where(by_area[:, None, None, None], resized, padded)
 
-    def mix(self, images: Tensor, labels: Tensor, step: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def mix(self, images: Tensor, key: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """CutMix (Yun et al., ICCV 2019): a box per batch or per image, its area uniform before the border cuts it."""
-        size, key = images.shape[-1], fold(self.key, step)
-        boxes = place if self.recipe.cutmix_per == "image" else torch.zeros_like(place[:1])  # (k,): b of them, or one
+        count, size, own = len(images), images.shape[-1], self.recipe.cutmix_per == "image"
+        boxes = place if own else torch.zeros_like(place[:1])  # (k,): b of them, or one
         mixed = uniform(fold(key, _MIX), boxes) < self.cutmix
         side = size * torch.sqrt(uniform(fold(key, _SHARE), boxes)) * mixed
         line = torch.arange(size, device=images.device)
@@ -124,21 +110,12 @@ class Augment(nn.Module):
             first, end = (torch.floor(centre + way * side / 2)[:, None] for way in (-1, 1))
             inside.append((line >= first) & (line < end))  # (k, s)
         box = inside[0][:, :, None] & inside[1][:, None, :]  # (k, s, s)
-        partner = _partners(key, labels)
+        # The batch is in random order already: a random rotation of it pairs images as well as a permutation.
+        one = torch.zeros((), dtype=torch.int32, device=images.device)
+        shift = 1 + _integers(fold(key, _PARTNER), one, max(count - 1, 1))
+        partner = (torch.arange(count, device=images.device) + shift) % count
         share = 1 - box.sum((1, 2)) / (size * size)
-        share = share if self.recipe.cutmix_per == "image" else share.squeeze(0)
-        return torch.where(box[:, None], images[partner], images), labels, labels[partner], share
-
-
-def _partners(key: Tensor, labels: Tensor) -> Tensor:
-    """Another image for each of the batch, (b,).
-
-    The batch is in random order already: a random rotation of it pairs images as well as a permutation.
-    """
-    count = len(labels)
-    one = torch.zeros((), dtype=torch.int32, device=labels.device)
-    shift = 1 + _integers(fold(key, _PARTNER), one, max(count - 1, 1))
-    return (torch.arange(count, device=labels.device) + shift) % count
+        return torch.where(box[:, None], images[partner], images), partner, share if own else share.squeeze(0)
 
 
 def _integers(key: Tensor, position: Tensor, limit: int) -> Tensor:
@@ -214,11 +191,3 @@ def jitter(pixels: Tensor, order: Tensor, factors: Tensor, luma: Tensor) -> Tens
         target = torch.where(kind == 0, 0.0, torch.where(kind == 1, mean, gray))
         pixels = (factor * pixels + (1 - factor) * target).clamp(0, 1)
     return pixels
-
-
-def turn(pixels: Tensor, quarters: Tensor) -> Tensor:
-    """Turn each image of (b, s, s, 3) counter-clockwise by its number (b,) of quarters."""
-    q = quarters[:, None, None, None]
-    pixels = torch.where(q % 2 == 1, pixels.transpose(1, 2), pixels)
-    pixels = torch.where((q == 1) | (q == 2), pixels.flip(1), pixels)
-    return torch.where(q >= 2, pixels.flip(2), pixels)

@@ -1,18 +1,40 @@
-"""Optimisers on static buffers, their rate read from a tensor, so that a CUDA graph can hold an update.
+"""Optimisers on static buffers, their rate read from a tensor, so that a CUDA graph can hold an update; the rates.
 
 SGD with momentum as one fused update, and Muon for the kernels of convolutions with SGD for the rest.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim.sgd import sgd
+
+from subspan.train.recipe import Recipe
+
+Named = Iterable[tuple[str, nn.Parameter]]
 
 KERNEL_MOMENTUM = 0.95  # of Muon
 _POLYNOMIAL = 3.4445, -4.7750, 2.0315  # Jordan et al.'s: five rounds bring any singular value above 0.01 near 1
 _ROUNDS = 3, 2  # between two products with the whole matrix; all five at once are too many for bf16
+
+
+def learning_rates(recipe: Recipe, steps_per_epoch: int) -> NDArray[np.float32]:
+    """Rates (epochs * steps_per_epoch,): constant between cuts, or half a cosine that reaches zero after the last step.
+
+    >>> learning_rates(Recipe(epochs=3, cuts=(1, 2)), 1).tolist()
+    [0.05000000074505806, 0.004999999888241291, 0.0005000000237487257]
+    """
+    total = recipe.epochs * steps_per_epoch
+    step = np.arange(total)
+    if recipe.schedule == "cuts":
+        passed = np.searchsorted(np.asarray(recipe.cuts, dtype=np.int64), step // steps_per_epoch, side="right")
+        rates = recipe.learning_rate * np.power(recipe.cut_factor, passed.astype(np.float64))
+    else:
+        rates = recipe.learning_rate * 0.5 * (1 + np.cos(math.pi * step / total))
+    return rates.astype(np.float32)
 
 
 class Sgd:
@@ -21,16 +43,11 @@ class Sgd:
     A zero start gives the usual first step (velocity = gradient), so a resumed run and a fresh one share one code path.
     """
 
-    def __init__(self, parameters: Iterable[tuple[str, nn.Parameter]], *, momentum: float, weight_decay: float) -> None:
+    def __init__(self, parameters: Named, *, momentum: float, weight_decay: float) -> None:
         named = {name: p for name, p in parameters if p.requires_grad}
         self.momentum, self.weight_decay = momentum, weight_decay
         self.momenta = {name: torch.zeros_like(p) for name, p in named.items()}
-        self._parameters: list[Tensor] = list(named.values())
-
-    def clear(self) -> None:
-        """Forget gradients, so that the next backward pass allocates its own."""
-        for p in self._parameters:
-            p.grad = None
+        self._parameters, self._velocities = list[Tensor](named.values()), list(self.momenta.values())
 
     @torch.no_grad()
     def step(self, rate: Tensor) -> None:
@@ -38,7 +55,7 @@ class Sgd:
         sgd(
             self._parameters,
             _gradients(self._parameters),
-            list(self.momenta.values()),
+            self._velocities,
             fused=True,
             weight_decay=self.weight_decay,
             momentum=self.momentum,
@@ -49,7 +66,7 @@ class Sgd:
         )
 
 
-class Muon:
+class Muon(Sgd):
     """Muon (Jordan et al., 2024) for kernels of convolutions, momentum SGD for every other parameter.
 
     A kernel is a matrix with one row per filter. Its momentum, looking one step ahead, is brought to the nearest
@@ -57,77 +74,57 @@ class Muon:
     and keeps its length, since behind a normalisation only its direction counts. So kernels know no weight decay.
     """
 
-    def __init__(
-        self,
-        parameters: Iterable[tuple[str, nn.Parameter]],
-        sgd: Callable[[Iterable[tuple[str, nn.Parameter]]], Sgd],
-        *,
-        kernel_factor: float,
-    ) -> None:
-        named = [(name, p) for name, p in parameters if p.requires_grad]
-        self._sgd = sgd([(name, p) for name, p in named if p.ndim != 4])
-        self._factor = kernel_factor
-        kernels = {name: p for name, p in named if p.ndim == 4}
-        self._kernels = list(kernels.values())
-        self._momenta = [torch.zeros_like(p) for p in self._kernels]
-        self.momenta = self._sgd.momenta | dict(zip(kernels, self._momenta, strict=True))
-        shapes = [(len(p), p[0].numel()) for p in self._kernels]
-        self._shares = [min(shape) ** -0.5 for shape in shapes]  # the length of an orthogonal matrix is a square root
-        self._stacks = [_Stack.of(self._kernels, rows) for rows in dict.fromkeys(rows for rows, _ in shapes)]
-
-    def clear(self) -> None:
-        """Forget gradients, so that the next backward pass allocates its own."""
-        self._sgd.clear()
-        for p in self._kernels:
-            p.grad = None
+    def __init__(self, parameters: Named, *, kernel_factor: float, **options: float) -> None:
+        named = dict(parameters)
+        super().__init__([(name, p) for name, p in named.items() if p.ndim != 4], **options)
+        kernels = {name: p for name, p in named.items() if p.ndim == 4}
+        self._factor, self._kernels = kernel_factor, list[Tensor](kernels.values())
+        self._averages = [torch.zeros_like(p) for p in self._kernels]
+        self.momenta |= dict(zip(kernels, self._averages, strict=True))
+        # The length of an orthogonal matrix is a square root.
+        self._shares = [min(len(p), p[0].numel()) ** -0.5 for p in self._kernels]
+        self._stacks = [_stack(self._kernels, filters) for filters in dict.fromkeys(map(len, self._kernels))]
 
     @torch.no_grad()
     def step(self, rate: Tensor) -> None:
         """One update with rate ()."""
-        self._sgd.step(rate)
-        if not self._kernels:
-            return
-        kernels: list[Tensor] = list(self._kernels)
-        gradients = _gradients(kernels)
+        super().step(rate)
+        kernels, gradients = self._kernels, _gradients(self._kernels)
         # Means in place of sums: what follows asks for the direction alone.
-        torch._foreach_lerp_(self._momenta, gradients, 1 - KERNEL_MOMENTUM)
-        ahead = torch._foreach_lerp(gradients, self._momenta, KERNEL_MOMENTUM)
+        torch._foreach_lerp_(self._averages, gradients, 1 - KERNEL_MOMENTUM)
+        ahead = torch._foreach_lerp(gradients, self._averages, KERNEL_MOMENTUM)
         lengths = torch._foreach_norm(kernels)
         ways = torch._foreach_mul(torch._foreach_mul(lengths, self._shares), rate * self._factor)
-        for stack in self._stacks:
-            for i, direction in stack.orthogonal(ahead):
+        for matrices, parts in self._stacks:
+            norms = torch._foreach_clamp_min(torch._foreach_norm([ahead[i] for i in parts]), 1e-12)
+            for (i, part), norm in zip(parts.items(), norms, strict=True):
+                torch.div(ahead[i].permute(0, 2, 3, 1), norm, out=part)  # channels last, as kernels lie on a GPU
+            for (i, part), matrix in zip(parts.items(), orthogonal(matrices), strict=True):
+                direction = _unfolded(matrix[:, : part[0].numel()], ahead[i]).permute(0, 3, 1, 2)
                 kernels[i].addcmul_(direction, ways[i], value=-1)
         torch._foreach_mul_(kernels, torch._foreach_div(lengths, torch._foreach_norm(kernels)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Stack:
-    """Kernels of equally many filters, which are brought to orthogonal matrices in one go.
+def create_optimiser(recipe: Recipe, parameters: Named) -> Sgd:
+    """The optimiser of a recipe."""
+    options = {"momentum": recipe.momentum, "weight_decay": recipe.weight_decay}
+    if recipe.optimiser == "sgd":
+        return Sgd(parameters, **options)
+    return Muon(parameters, kernel_factor=recipe.kernel_rate / recipe.learning_rate, **options)
 
-    Columns of zeros make them equally wide and change no singular value.
+
+def _stack(kernels: Sequence[Tensor], filters: int) -> tuple[Tensor, dict[int, Tensor]]:
+    """Matrices (k, filters, columns), in bf16 on a GPU, and the part (o, h, w, i) of them for each kernel by its place.
+
+    The kernels of so many filters are brought to orthogonal matrices in one go. Columns of zeros make them equally wide
+    and change no singular value.
     """
-
-    matrices: Tensor  # (k, filters, columns)
-    members: list[tuple[int, Tensor]]  # place among all kernels, and its part of the matrices (o, h, w, i)
-
-    @classmethod
-    def of(cls, kernels: Sequence[Tensor], filters: int) -> "_Stack":
-        """The stack of those among all kernels that have so many filters; on a GPU in bf16."""
-        alike = [i for i, kernel in enumerate(kernels) if len(kernel) == filters]
-        widths = [kernels[i][0].numel() for i in alike]
-        dtype = torch.bfloat16 if kernels[alike[0]].is_cuda else kernels[alike[0]].dtype
-        matrices = kernels[alike[0]].new_zeros(len(alike), filters, max(widths), dtype=dtype)
-        parts = [matrix[:, :width] for matrix, width in zip(matrices, widths, strict=True)]
-        return cls(matrices, [(i, _unfolded(part, kernels[i])) for i, part in zip(alike, parts, strict=True)])
-
-    def orthogonal(self, values: Sequence[Tensor]) -> Iterator[tuple[int, Tensor]]:
-        """The orthogonal matrices of its kernels' values, each as (o, i, h, w) beside the place of its kernel."""
-        lengths = torch._foreach_clamp_min(torch._foreach_norm([values[i] for i, _ in self.members]), 1e-12)
-        for (i, part), length in zip(self.members, lengths, strict=True):
-            torch.div(values[i].permute(0, 2, 3, 1), length, out=part)  # channels last, as kernels lie on a GPU
-        found = orthogonal(self.matrices)
-        for (i, part), matrix in zip(self.members, found, strict=True):
-            yield i, _unfolded(matrix[:, : part[0].numel()], values[i]).permute(0, 3, 1, 2)
+    alike = {i: kernel[0].numel() for i, kernel in enumerate(kernels) if len(kernel) == filters}
+    first = kernels[next(iter(alike))]
+    dtype = torch.bfloat16 if first.is_cuda else first.dtype
+    matrices = first.new_zeros(len(alike), filters, max(alike.values()), dtype=dtype)
+    widths = zip(matrices, alike.items(), strict=True)
+    return matrices, {i: _unfolded(matrix[:, :width], kernels[i]) for matrix, (i, width) in widths}
 
 
 def _unfolded(matrix: Tensor, kernel: Tensor) -> Tensor:
