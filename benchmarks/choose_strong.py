@@ -49,8 +49,8 @@ from subspan.images.read import read_images
 from subspan.images.splits.parse import parse_split
 from subspan.images.splits.split import Split
 from subspan.learners.registry import create_method
-from subspan.train.collect import Contents, collect
-from subspan.train.evaluate import job_accuracy
+from subspan.train.collect import Contents
+from subspan.train.evaluate import accuracies
 from subspan.train.extract import Extractor
 from subspan.train.job import Job
 from subspan.train.pack import feature_set
@@ -72,13 +72,13 @@ def choose(data: Path, out: Path, recipe: Recipe, runtime: Runtime, read: Read) 
     images = read(data, recipe.stored_size)
     split = untested(parse_split("random:0:validation").make(images), parse_split("fixed").make(images))
     [outcome] = train(images.images, [Job.from_split(images, split, out / "run", 0)], recipe, runtime)
-    networks, device = [member.network for member in outcome.members], outcome.device
+    networks, device = [member.network for member in outcome.members], outcome.network.head.weight.device
     measured: dict[str, Any] = {
         "recipe": recipe.to_dict(),
         "base_queries": len(split.base_queries),
         "novel_queries": sum(map(len, split.novel_test)),
-        "seconds": outcome.seconds,
-        "members": [member.validation for member in outcome.members],
+        "seconds": outcome.results["seconds"],
+        "members": [member.results["validation"] for member in outcome.members],
     }
     files = features_of(networks, recipe, images, split, device)
     groups = [(i,) for i in range(len(networks))] + PAIRS + [tuple(range(len(networks)))]
@@ -89,9 +89,8 @@ def choose(data: Path, out: Path, recipe: Recipe, runtime: Runtime, read: Read) 
     sizes = [recipe.stored_size, *(round(recipe.stored_size * factor) for factor in ENLARGED)]
     for size in sizes:
         shown = images if size == recipe.stored_size else read(data, size)
-        measured[f"pairs at {size}"] = [
-            session0_at([networks[i] for i in pair], recipe, shown, split, device) for pair in PAIRS
-        ]
+        pairs = [[networks[i] for i in pair] for pair in PAIRS]
+        measured[f"pairs at {size}"] = [session0_at(pair, recipe, shown, split) for pair in pairs]
     best = max(sizes, key=lambda size: np.mean(measured[f"pairs at {size}"]))
     if best != recipe.stored_size:
         files = features_of(networks, recipe, read(data, best), split, device)
@@ -123,11 +122,8 @@ def features_of(
     """The feature set of each network, with all base and novel queries."""
     contents = Contents(base_test=0, novel_test=0, covariance=True)
     settings = RunSettings(recipe, len(split.base_classes), 0, split.name, split.digest())
-    made = []
-    for network in networks:
-        collected = collect(Extractor(network, recipe, images.images, device=device), images, split, contents)
-        made.append(feature_set(collected, network, images, split, settings, contents))
-    return made
+    extractors = [Extractor(network, recipe, images.images, device=device) for network in networks]
+    return [feature_set(each, images, split, settings, contents) for each in extractors]
 
 
 def scores(files: Sequence[FeatureSet], device: torch.device) -> dict[str, float]:
@@ -161,12 +157,10 @@ def shown_size(measured: dict[str, Any], stored: int, best: int, all_joined: str
     return best if loss <= MOST_LOSS else stored
 
 
-def session0_at(
-    networks: Sequence[Network], recipe: Recipe, images: ImageSet, split: Split, device: torch.device
-) -> float:
+def session0_at(networks: Sequence[Network], recipe: Recipe, images: ImageSet, split: Split) -> float:
     """Session 0 of networks joined, on images of any size."""
     job = Job.from_split(images, split, Path(), 0)
-    return job_accuracy(join_networks(networks), images.images, job, "validation", recipe, device)
+    return accuracies(join_networks(networks), images.images, job, recipe)["validation"] or 0.0
 
 
 def _name(group: Sequence[int]) -> str:

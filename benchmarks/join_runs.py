@@ -17,12 +17,12 @@ import torch
 
 from subspan.images.read import read_images
 from subspan.images.splits.parse import parse_split
-from subspan.train.collect import Contents, collect
+from subspan.train.collect import Contents
 from subspan.train.device import find_device
-from subspan.train.evaluate import job_accuracy
-from subspan.train.extract import Extractor, Viewing
+from subspan.train.evaluate import accuracies
+from subspan.train.extract import Extractor
 from subspan.train.job import Job
-from subspan.train.members import join_members
+from subspan.train.network import join_members
 from subspan.train.pack import feature_set
 from subspan.train.run import load_run
 
@@ -59,18 +59,14 @@ def main() -> None:
     first.check_trained_on(split)
     networks = [one.to(device, memory_format=torch.channels_last) for one in networks]
     joined = join_members(networks, recipe, images.images, split.training_images, device)
-    extractor = Extractor(
-        joined, recipe, images.images, device=device, viewing=Viewing(flip_average=given.flip_average)
-    )
-    contents = Contents(covariance=True)
-    collected = collect(extractor, images, split, contents)
+    extractor = Extractor(joined, recipe, images.images, device=device, flip_average=given.flip_average)
     about = dataclasses.replace(first, recipe=recipe)
-    whole = feature_set(collected, joined, images, split, about, contents, extractor.about)
+    whole = feature_set(extractor, images, split, about, Contents(covariance=True), extractor.about)
     whole.save(given.out, precision="int8")
     print(f"{given.out}: {whole.width} features, session 0 at {whole.meta['session0_test']:.2f} % of test images")
     job = Job.from_split(images, split, given.out.parent, first.seed)
-    if len(job.validation_rows):
-        right = job_accuracy(joined, images.images, job, "validation", recipe, device)
+    right = accuracies(joined, images.images, job, recipe)["validation"]
+    if right is not None:
         print(f"validation {right:.2f} %")
 
 

@@ -3,8 +3,7 @@
     PYTHONPATH=src python3 benchmarks/train.py --models 1 2 3 --check --kernels
 
 Measured on 2026-11-18, one run, one NVIDIA H200, torch 2.11.0+cu130, batch 64, the whole step replayed as a CUDA graph,
-at d5e8762 (`--models --variants "statistics from sums"`, the name of what every compiled step does now): 9,904 images/s
-with one model. `strong` at 96 pixels, batches of 128 and Muon: 7,383.
+at d5e8762: 9,904 images/s with one model. `strong` at 96 pixels, batches of 128 and Muon: 7,383.
 
 What limits it is power: with three models at once the GPU draws 690 of its 700 W and its clock is down from 1,980 to
 1,680 MHz. An image of 24.4 GFLOP at 790 TFLOP/s and 700 W would take 22 mJ; it took 63 (11,060 images/s, 2026-11-15,
@@ -25,8 +24,7 @@ import dataclasses
 import re
 import time
 from collections import defaultdict
-from contextlib import ExitStack
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -35,10 +33,11 @@ from rich.table import Table
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from subspan.train.device import find_device
-from subspan.train.recipe import Recipe, build_network, find_recipe, member_recipe
-from subspan.train.source import ResidentImages
-from subspan.train.step import TrainStep
+from subspan.train.device import Processes, find_device
+from subspan.train.job import Job
+from subspan.train.network import build_network
+from subspan.train.parts.step import TrainStep
+from subspan.train.recipe import Recipe, find_recipe, member_recipe
 from subspan.train.trainer import Runtime, chosen_convolutions
 
 CLASSES, IMAGES = 60, 30_000
@@ -69,8 +68,10 @@ def make_step(recipe: Recipe, store: torch.Tensor, seed: int, runtime: Runtime, 
                 p.mul_(1 + nudge * torch.randn(p.shape, generator=generator))
     network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     rows, labels = np.arange(len(store)), np.random.default_rng(seed).integers(0, CLASSES, len(store))
-    step = TrainStep(recipe, network, ResidentImages(store), rows, labels, CLASSES, seed=seed, device=device)
-    step.prepare(runtime.execution, runtime.statistics)
+    none = rows[:0], labels[:0]
+    job = Job("random", Path(), seed, CLASSES, CLASSES, (rows, labels), none, none)
+    step = TrainStep(recipe, network, job, store, Processes(device))
+    step.prepare(runtime.execution)
     return step
 
 
@@ -83,7 +84,7 @@ def run_steps(steps: list[TrainStep], streams: list[torch.cuda.Stream | None], c
     start = time.perf_counter()
     for i in range(count):
         for epoch, stream in zip(epochs, streams, strict=True):
-            with torch.cuda.stream(stream) if stream is not None else ExitStack():
+            with torch.cuda.stream(stream):
                 next(epoch)
         if device.type == "cuda" and i % 64 == 63:
             torch.cuda.synchronize(device)  # once per 64 steps, as often as the trainer waits
@@ -161,37 +162,6 @@ def measure(
     return count * timed * recipe.batch_size / min(run_steps(steps, streams, timed) for _ in range(2))
 
 
-# Ways to use the machine that change rounding at most; each is a field of Runtime, so `subspan train` takes it too.
-VARIANTS: dict[str, dict[str, Any]] = {
-    "as it is": {},
-    "plain statistics": {"statistics": "plain"},
-    "compiled without a graph": {"execution": "compiled"},
-}
-
-
-def compare_variants(
-    recipe: Recipe, store: torch.Tensor, runtime: Runtime, names: list[str], timed: int, console: Console
-) -> None:
-    """Speed of one model in every variant, each measured in a fresh set-up; a line each as they come, then a table."""
-    table = Table("variant", "images/s", "against the first", "set-up s", title="one model, variants")
-    first = 0.0
-    for name in names:
-        changed = dataclasses.replace(runtime, **VARIANTS[name])
-        torch.compiler.reset()
-        began = time.perf_counter()
-        with chosen_convolutions():
-            steps = [make_step(recipe, store, 0, changed)]
-            set_up = time.perf_counter() - began
-            rate = measure(recipe, store, changed, steps, 1, timed)
-        first = first or rate
-        console.print(f"{name}: {rate:,.0f} images/s ({steps[0].execution}), set-up {set_up:.0f} s", highlight=False)
-        table.add_row(name, f"{rate:,.0f}", f"{rate / first - 1:+.1%}", f"{set_up:.0f}")
-        steps.clear()
-        if store.device.type == "cuda":
-            torch.cuda.empty_cache()
-    console.print(table)
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -206,9 +176,6 @@ def main() -> None:
     parser.add_argument("--width", type=float, default=1.0)
     parser.add_argument("--check", action="store_true", help="also compare a few steps with plain execution")
     parser.add_argument("--kernels", action="store_true", help="also show where the time of a step goes")
-    parser.add_argument(
-        "--variants", nargs="*", choices=VARIANTS, metavar="NAME", help=f"also compare: {', '.join(VARIANTS)}"
-    )
     given = parser.parse_args()
     device = find_device(given.device)
     recipe = dataclasses.replace(
@@ -255,8 +222,6 @@ def main() -> None:
         if given.kernels and device.type == "cuda" and steps:
             for kernels in kernel_tables(kernel_times(steps[0])):
                 console.print(kernels)
-    if given.variants is not None:
-        compare_variants(recipe, store, runtime, given.variants or list(VARIANTS), given.steps, console)
 
 
 if __name__ == "__main__":

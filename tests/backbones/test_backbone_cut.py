@@ -24,12 +24,6 @@ def test_one_part_after_the_other_is_the_whole_network_bit_for_bit(name: str, wh
     assert torch.equal(tail(trunk(images())), backbone(images()))
 
 
-def test_the_small_stem_of_he_is_cut_as_well() -> None:
-    backbone = create_backbone("resnet18-he", width=0.1, stem="small").eval()
-    trunk, tail = cut(backbone, "stage")
-    assert torch.equal(tail(trunk(images())), backbone(images()))
-
-
 def parameters(part: nn.Module) -> set[int]:
     return {id(p) for p in part.parameters()}
 

@@ -63,7 +63,7 @@ def test_masks_change_with_step_stream_and_seed() -> None:
 
 def test_training_steps_differ_and_evaluations_do_not() -> None:
     images = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    backbone = create_backbone("resnet12-tian", width=0.1, norm="group", dropblock="full")
+    backbone = create_backbone("resnet12-tian", width=0.1, dropblock="full")
     network = Network(backbone, create_head("linear", backbone.feature_dim, 3))  # type: ignore[arg-type]
     for training in (True, False):
         network.train(training)

@@ -24,7 +24,7 @@ def test_neighbouring_keys_and_positions_are_uncorrelated() -> None:
 
 
 def test_every_seed_and_step_has_a_key_of_its_own() -> None:
-    keys = {int(fold(make_key(seed), step)) for seed in range(100) for step in range(100)}
+    keys = {int(key) for seed in range(100) for key in fold(make_key(seed), torch.arange(100))}
     assert len(keys) > 9_990  # 10,000 draws of 2^32 collide with probability 0.01
     assert int(make_key(1)) != int(make_key(1 + (1 << 32)))
 

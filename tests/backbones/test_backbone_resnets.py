@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from subspan.backbones.blocks import BatchNorm, conv, use_statistics
-from subspan.backbones.network import feature_dim
+from subspan.backbones.blocks import BatchNorm, Convolution
+from subspan.backbones.modules import feature_dim
 from subspan.backbones.registry import create_backbone, list_backbones, register_backbone
 from subspan.backbones.tian import largest, largest_blurred
 
@@ -93,13 +93,6 @@ def test_blurred_pools_change_less_when_the_image_is_shifted() -> None:
         create_backbone("resnet12-tian", pool="mean")
 
 
-def test_a_small_stem_keeps_larger_maps() -> None:
-    small = create_backbone("resnet18-he", width=0.05, stem="small")
-    assert small(torch.zeros(2, 3, 16, 16)).shape == (2, feature_dim(small))
-    with pytest.raises(ValueError, match="stem must be one of standard, small, got 'tiny'"):
-        create_backbone("resnet18-he", stem="tiny")
-
-
 def test_weights_are_a_function_of_the_seed_alone() -> None:
     torch.manual_seed(0)
     before = torch.get_rng_state()
@@ -122,10 +115,22 @@ def test_every_parameter_is_filled() -> None:
             assert torch.isfinite(value.float()).all(), key
 
 
-def test_without_batch_statistics_an_image_does_not_see_its_batch() -> None:
-    backbone = create_backbone("resnet12-tian", width=0.1, norm="group", dropblock="none").train()
-    images = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(backbone(images)[:1], backbone(images[:1]), rtol=1e-4, atol=1e-5)
+def test_a_block_of_tian_computes_what_the_authors_block_computes() -> None:
+    """The first stage of their ResNet-12, spelled out with functional calls on the raw tensors."""
+    backbone = create_backbone("resnet12-tian").eval()
+    images, state = torch.rand(2, 3, 12, 12, generator=torch.Generator().manual_seed(1)), backbone.state_dict()
+    f = nn.functional
+
+    def layer(x: torch.Tensor, name: str, norm: str, padding: int = 1) -> torch.Tensor:
+        kernel, statistics = state[f"layer1.0.{name}.weight"], (torch.zeros(64), torch.ones(64))
+        assert {f"layer1.0.{norm}.{key}" for key in ("weight", "bias", "running_mean", "running_var")} <= state.keys()
+        return f.batch_norm(f.conv2d(x, kernel, padding=padding), *statistics)
+
+    x = f.leaky_relu(layer(images, "conv1", "bn1"), 0.1)
+    x = layer(f.leaky_relu(layer(x, "conv2", "bn2"), 0.1), "conv3", "bn3")
+    x = x + layer(images, "downsample.0", "downsample.1", padding=0)
+    expected = f.max_pool2d(f.leaky_relu(x, 0.1), 2)
+    torch.testing.assert_close(backbone.get_submodule("layer1.0")(images, backbone.get_submodule("clock")), expected)
 
 
 def test_any_module_is_a_backbone() -> None:
@@ -142,51 +147,45 @@ def test_registry_names_what_it_knows() -> None:
 
 
 def test_batch_statistics_by_sums_are_those_of_pytorch() -> None:
-    """Output, gradients and running statistics, in double precision; evaluation mode does not care."""
+    """Output, gradients and running statistics, in double precision."""
     generator = torch.Generator().manual_seed(0)
     values = 3 * torch.randn(6, 4, 5, 5, generator=generator, dtype=torch.float64) + torch.arange(4.0)[:, None, None]
     weights = torch.randn(6, 4, 5, 5, generator=generator, dtype=torch.float64)
     found = []
-    for norm in (nn.BatchNorm2d(4), BatchNorm(4)):
-        norm = norm.double()
-        use_statistics(norm, "sums")
+    for by_sums in (False, True):
+        norm = BatchNorm(4).double()
+        take = norm.by_sums if by_sums else norm
         with torch.no_grad():
             norm.weight.copy_(torch.tensor([1.0, -2.0, 0.5, 3.0]))
             norm.bias.copy_(torch.tensor([0.0, 1.0, 2.0, -1.0]))
         inputs = values.clone().requires_grad_()
-        outputs = norm(inputs)
+        outputs = take(inputs)
         (outputs * weights).sum().backward()
-        norm(2 * values)
+        take(2 * values)
         gradients = [inputs.grad, norm.weight.grad, norm.bias.grad]
-        kept = [norm.running_mean, norm.running_var, norm.num_batches_tracked]
-        found.append([outputs.detach(), *gradients, *kept, norm.eval()(values).detach()])
+        found.append([outputs.detach(), *gradients, norm.running_mean, norm.running_var, norm.num_batches_tracked])
     for expected, computed in zip(*found, strict=True):
         torch.testing.assert_close(computed, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_batch_statistics_by_sums_are_taken_in_training_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_statistics_are_by_sums_where_they_are_compiled_and_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    norm, values = BatchNorm(3), torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
     calls: list[bool] = []
-    usual = nn.functional.batch_norm
-    monkeypatch.setattr(nn.functional, "batch_norm", lambda *given, **more: calls.append(True) or usual(*given, **more))
-    norm, values = BatchNorm(3), torch.randn(2, 3, 4, 4)
-    norm(values)
-    assert len(calls) == 1
-    use_statistics(norm, "sums")
-    norm(values)
-    assert len(calls) == 1
-    norm.eval()(values)
-    assert len(calls) == 2
-    with pytest.raises(ValueError, match="expected 4D input"):
-        norm.train()(values[0])
-    with pytest.raises(ValueError, match=r"more than one value of each channel, got \(1, 3, 1, 1\)"):
-        norm(values[:1, :, :1, :1])
+    usual = norm.by_sums
+    monkeypatch.setattr(norm, "by_sums", lambda given: calls.append(True) or usual(given))
+    torch.compiler.reset()
+    compiled = torch.compile(norm, backend="eager")
+    for take, training, expected in ((norm, True, 0), (compiled, False, 0), (compiled, True, 1), (norm, False, 0)):
+        calls.clear()
+        norm.train(training)
+        take(values)
+        assert len(calls) == expected
 
 
 def test_batch_statistics_by_sums_in_half_precision() -> None:
     norm, plain = BatchNorm(8), nn.BatchNorm2d(8)
-    use_statistics(norm, "sums")
     values = torch.randn(4, 8, 6, 6, generator=torch.Generator().manual_seed(0)).bfloat16()
-    found = norm(values)
+    found = norm.by_sums(values)
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found, plain(values))
     torch.testing.assert_close(norm.running_var, plain.running_var)
@@ -194,7 +193,7 @@ def test_batch_statistics_by_sums_in_half_precision() -> None:
 
 def test_a_kernel_of_one_place_with_a_stride_is_pytorchs() -> None:
     """Output and gradients; few channels, channels last: where oneDNN may write past its memory."""
-    own, plain = conv(5, 7, 1, stride=2).double(), nn.Conv2d(5, 7, 1, stride=2, bias=False).double()
+    own, plain = Convolution(5, 7, 1, stride=2).double(), nn.Conv2d(5, 7, 1, stride=2, bias=False).double()
     with torch.no_grad():
         plain.weight.copy_(own.weight)
     values = torch.randn(2, 5, 9, 9, generator=torch.Generator().manual_seed(0)).double()
@@ -209,10 +208,8 @@ def test_a_kernel_of_one_place_with_a_stride_is_pytorchs() -> None:
 
 
 def test_batch_statistics_by_sums_of_a_constant_channel_are_finite() -> None:
-    norm = BatchNorm(2)
-    use_statistics(norm, "sums")
     inputs = torch.full((3, 2, 4, 4), 1000.0, requires_grad=True)
-    outputs = norm(inputs)
+    outputs = BatchNorm(2).by_sums(inputs)
     outputs.sum().backward()
     assert torch.isfinite(outputs).all()
     assert inputs.grad is not None
@@ -220,13 +217,15 @@ def test_batch_statistics_by_sums_of_a_constant_channel_are_finite() -> None:
 
 
 @pytest.mark.parametrize("name", ["resnet18-tian", "resnet18-he"])
-def test_networks_with_statistics_by_sums_have_the_same_features_and_gradients(name: str) -> None:
+def test_networks_with_statistics_by_sums_have_the_same_features_and_gradients(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options: dict[str, object] = {"dropblock": "none"} if name.endswith("tian") else {}
     images = torch.rand(4, 3, 40, 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     found = []
-    for statistics in ("plain", "sums"):
+    for by_sums in (False, True):
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda by_sums=by_sums: by_sums)
         backbone = create_backbone(name, width=0.05, seed=1, **options).double().train()
-        use_statistics(backbone, statistics)
         features = backbone(images)
         features.square().sum().backward()
         found.append([features.detach(), *(p.grad for p in backbone.parameters()), *backbone.buffers()])

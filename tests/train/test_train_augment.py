@@ -8,7 +8,7 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch._dynamo.utils import counters
 
-from subspan.train.parts.augment import Augment, gather_padded, gather_resized, jitter, scale_down, turn
+from subspan.train.parts.augment import Augment, gather_padded, gather_resized, jitter, scale_down
 from subspan.train.recipe import PAPER, Recipe
 
 GENERATOR = np.random.default_rng(0)
@@ -20,7 +20,7 @@ PLAIN_WHOLE = dataclasses.replace(PLAIN, padding=0)
 
 def augmented(recipe: Recipe, step: int = 0, count: int = 6, seed: int = 0) -> tuple[torch.Tensor, ...]:
     rows = torch.arange(count) % len(STORE)
-    return Augment(recipe, 5, seed)(torch.from_numpy(STORE), rows, rows % 5, torch.tensor(step), torch.arange(count))
+    return Augment(recipe, seed)(torch.from_numpy(STORE), rows, torch.tensor(step), torch.arange(count))
 
 
 def test_padded_crops_equal_pillows() -> None:
@@ -46,7 +46,7 @@ def test_resized_crops_equal_interpolation_of_the_cut_window() -> None:
 def test_jitter_equals_pillows_within_its_rounding(order: tuple[int, int, int]) -> None:
     factors = [0.7, 1.3, 0.6]
     pixels = torch.from_numpy(STORE).float() / 255
-    luma = Augment(PLAIN, 5, 0).luma
+    luma = Augment(PLAIN, 0).luma
     got = jitter(pixels, torch.tensor([order] * 6), torch.tensor([factors] * 6), luma)
     enhancers = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
     for i in range(6):
@@ -67,16 +67,8 @@ def test_scaling_down_equals_pillows_within_its_rounding() -> None:
 def test_smaller_images_are_the_same_images() -> None:
     recipe = dataclasses.replace(PLAIN, flip=True, jitter=0.4)
     rows = torch.arange(6)
-    small, labels, *_ = Augment(recipe, 5, 0)(torch.from_numpy(STORE), rows, rows % 5, torch.tensor(0), rows, 14)
-    full, same, *_ = augmented(recipe)
-    assert torch.equal(labels, same)
-    torch.testing.assert_close(small, scale_down(full, 14))
-
-
-def test_turns_equal_numpys() -> None:
-    got = turn(torch.from_numpy(STORE[:4]), torch.arange(4))
-    for quarters in range(4):
-        np.testing.assert_array_equal(got[quarters].numpy(), np.rot90(STORE[quarters], quarters))
+    small, *_ = Augment(recipe, 0)(torch.from_numpy(STORE), rows, torch.tensor(0), rows, 14)
+    torch.testing.assert_close(small, scale_down(augmented(recipe)[0], 14))
 
 
 def test_crops_and_flips_are_windows_of_the_padded_image() -> None:
@@ -111,21 +103,20 @@ def test_a_batch_depends_on_seed_step_and_place_only() -> None:
     assert not torch.equal(first, augmented(recipe, step=3, seed=1)[0])
     # A process that holds the second half of the batch draws the same numbers.
     half = torch.arange(3, 6)
-    part = Augment(recipe, 5, 0)(torch.from_numpy(STORE), half, half % 5, torch.tensor(3), half)[0]
+    part = Augment(recipe, 0)(torch.from_numpy(STORE), half, torch.tensor(3), half)[0]
     torch.testing.assert_close(part, first[3:])
 
 
 def test_cutmix_takes_one_box_from_another_image() -> None:
     plain, shares = augmented(PLAIN_WHOLE)[0], []
     for step in range(40):
-        images, labels, partners, share = augmented(dataclasses.replace(PLAIN_WHOLE, cutmix=1.0), step=step)
-        assert labels.tolist() == [0, 1, 2, 3, 4, 0]
+        images, partner, share = augmented(dataclasses.replace(PLAIN_WHOLE, cutmix=1.0), step=step)
         changed = (images != plain).any(1)  # (b, h, w)
         box = changed.any(0)
         rows, columns = box.any(1), box.any(0)
         assert box.sum() == rows.sum() * columns.sum()  # a rectangle
         assert share.item() == pytest.approx(1 - box.float().mean().item(), abs=1e-6)
-        shift = next(s for s in range(1, 6) if torch.equal(partners, torch.roll(labels, -s)))
+        shift = next(s for s in range(1, 6) if torch.equal(partner, torch.roll(torch.arange(6), -s)))
         if box.any():
             matches = [s for s in range(1, 6) if torch.equal(images[:, :, box], torch.roll(plain, -s, 0)[:, :, box])]
             assert shift in matches
@@ -135,7 +126,7 @@ def test_cutmix_takes_one_box_from_another_image() -> None:
 
 def test_cutmix_leaves_its_share_of_batches_alone() -> None:
     recipe = dataclasses.replace(PLAIN, cutmix=0.6)
-    untouched = [augmented(recipe, step=step)[3].item() == 1.0 for step in range(200)]
+    untouched = [augmented(recipe, step=step)[2].item() == 1.0 for step in range(200)]
     assert 0.3 < np.mean(untouched) < 0.52  # 40 % and some boxes of no area
 
 
@@ -143,21 +134,20 @@ def test_each_image_may_have_a_box_of_its_own() -> None:
     recipe = dataclasses.replace(PLAIN_WHOLE, cutmix=0.6, cutmix_per="image")
     plain, untouched, differing = augmented(PLAIN_WHOLE)[0], [], 0
     for step in range(40):
-        images, labels, partners, shares = augmented(recipe, step=step)
+        images, partner, shares = augmented(recipe, step=step)
         assert shares.shape == (6,)
-        shift = next(s for s in range(1, 6) if torch.equal(partners, torch.roll(labels, -s)))
         for i, share in enumerate(shares.tolist()):
             box = (images[i] != plain[i]).any(0)  # (h, w)
             assert box.sum() == box.any(1).sum() * box.any(0).sum()  # a rectangle
             assert share == pytest.approx(1 - box.float().mean().item(), abs=1e-6)
-            assert torch.equal(images[i][:, box], plain[(i + shift) % 6][:, box])
+            assert torch.equal(images[i][:, box], plain[partner[i]][:, box])
             untouched.append(share == 1.0)
         differing += len(set(shares.tolist())) > 2
     assert 0.3 < np.mean(untouched) < 0.55  # 40 % and some boxes of no area
     assert differing > 30
     # A process that holds the second half of the batch draws the same boxes.
-    half, whole = torch.arange(3, 6), augmented(recipe, step=7)[3]
-    part = Augment(recipe, 5, 0)(torch.from_numpy(STORE), half, half % 5, torch.tensor(7), half)[3]
+    half, whole = torch.arange(3, 6), augmented(recipe, step=7)[2]
+    part = Augment(recipe, 0)(torch.from_numpy(STORE), half, torch.tensor(7), half)[2]
     torch.testing.assert_close(part, whole[3:])
 
 
@@ -166,25 +156,8 @@ def test_members_that_differ_in_shares_are_served_by_one_compiled_code() -> None
     torch.compiler.reset()
     counters.clear()
     for changes in ({}, {"resized_share": 0.5}, {"jitter": 0.2, "cutmix": 0.7}):
-        augment = Augment(dataclasses.replace(recipe, **changes), 5, 0)
-        given = torch.from_numpy(STORE), rows, rows % 5, torch.tensor(3), rows
+        augment = Augment(dataclasses.replace(recipe, **changes), 0)
+        given = torch.from_numpy(STORE), rows, torch.tensor(3), rows
         compiled = torch.compile(augment, dynamic=False, backend="eager")(*given)
         assert all(torch.equal(one, other) for one, other in zip(compiled, augment(*given), strict=True))
     assert counters["stats"]["unique_graphs"] == 1
-
-
-def test_labels_of_turned_images_say_class_and_turn() -> None:
-    recipe = dataclasses.replace(PLAIN, padding=0, rotation_share=0.5)
-    images, labels, *_ = augmented(recipe, count=120)
-    quarters = (labels // 5).numpy()
-    assert 0.35 < (quarters > 0).mean() < 0.65
-    assert set(quarters) == {0, 1, 2, 3}
-    for i in range(120):
-        expected = np.rot90(STORE[i % 6], quarters[i]) / 255
-        np.testing.assert_allclose(images[i].permute(1, 2, 0).numpy(), expected, atol=1e-5)
-        assert labels[i] % 5 == (i % 6) % 5
-
-
-def test_a_crop_must_fit() -> None:
-    with pytest.raises(ValueError, match="a crop of 84 pixels does not fit into images of 20x20 with padding 8"):
-        augmented(PAPER)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import typer
+from click.testing import Result
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -114,148 +115,124 @@ def test_settings_that_are_none_are_refused(setting: str, message: str) -> None:
     assert message in result.output
 
 
-@pytest.fixture
-def photographs(tmp_path: Path) -> Path:
-    generator = np.random.default_rng(0)
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, generator = tmp_path_factory.mktemp("photographs"), np.random.default_rng(0)
     for name in ("ant", "bee", "cat", "dog", "elk"):
-        folder = tmp_path / "photographs" / name
-        folder.mkdir(parents=True)
+        (folder / name).mkdir()
         colour = generator.integers(30, 225, 3)
         for i in range(20):
             pixels = np.clip(colour + generator.normal(0, 20, (24, 24, 3)), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).save(folder / f"{i}.png")
-    return tmp_path / "photographs"
+            Image.fromarray(pixels).save(folder / name / f"{i}.png")
+    return folder
 
 
-def test_from_photographs_to_a_feature_file(photographs: Path, tmp_path: Path) -> None:
-    common = ["--data", str(photographs), "--device", "cpu"]  # extract and pack take the size of the run's images
-    small = ["--backbone", "resnet12-tian", "--set", "width=0.04", "--set", "crop_size=20", "--set", "padding=2"]
-    small += ["--epochs", "2", "--set", "cuts=1", "--batch-size", "8"]
-    quiet = ["--set", "progress=false", "--set", "checkpoint_every=0"]
-    folder, out = tmp_path / "run", tmp_path / "features.safetensors"
-    words = [
-        "train",
-        *common,
-        "--set",
-        "image_size=24",
-        "--split",
-        "folder",
-        "--out",
-        str(folder),
-        *small,
-        *quiet,
-        "--pack",
-        str(tmp_path),
-    ]
-    for command in (
-        words,
-        ["extract", *common, "--run", str(folder), "--support-images", "5"],
-        ["pack", *common, "--run", str(folder), "--support-images", "5", "--out", str(out), "--on-disk", "float32"],
-    ):
-        result = RUNNER.invoke(app, command)
-        assert result.exit_code == 0, result.output
+TINY = ["--device", "cpu", "--backbone", "resnet12-tian", "--epochs", "1", "--batch-size", "8"]
+TINY += [w for one in ("width=0.04", "crop_size=20", "padding=2", "cuts=", "progress=false") for w in ("--set", one)]
+
+
+@pytest.fixture(scope="module")
+def trained(photographs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on images of 24 pixels, packed into ``run.safetensors`` beside it."""
+    folder = tmp_path_factory.mktemp("runs")
+    words = ["train", "--data", photographs, "--split", "folder", "--out", folder / "run", "--pack", folder, *TINY]
+    succeed(*words, "--set", "image_size=24", "--set", "checkpoint_every=0")
+    return folder / "run"
+
+
+def invoke(*words: object) -> Result:
+    return RUNNER.invoke(app, [str(word) for word in words], env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+
+def succeed(*words: object) -> str:
+    result = invoke(*words)
+    assert result.exit_code == 0, (words, result.output, result.exception)
+    return result.output
+
+
+def test_from_photographs_to_a_feature_file(photographs: Path, trained: Path, tmp_path: Path) -> None:
+    common = ["--data", photographs, "--run", trained, "--device", "cpu"]  # in the size of the run's images
+    out = tmp_path / "features.safetensors"
+    told = succeed("extract", *common, "--support-images", "5")
+    assert "42 training images, 12 base and 8 novel test images and 2x5x5 support copies in " in told
+    succeed("pack", *common, "--support-images", "5", "--out", out, "--on-disk", "float32")
     features = FeatureSet.load(out)
     assert set(features.base_names or ()) | set(features.novel_names or ()) == {"ant", "bee", "cat", "dog", "elk"}
-    assert FeatureSet.load(tmp_path / "run.safetensors").base_count == features.base_count == 3
+    assert FeatureSet.load(trained.with_name("run.safetensors")).base_count == features.base_count == 3
     assert features.base_covariance is not None
     assert features.meta["image_size"] == 24
-    recorded = json.loads((folder / "run.json").read_text())["results"]
+    recorded = json.loads((trained / "run.json").read_text())["results"]
     assert features.meta["session0_validation"] == recorded["validation"]
     assert features.meta["version"].startswith(__version__)
-    part = ["train", *common, "--system", "cec:ways=2,queries=2", "--run", str(folder), "--steps", "3"]
-    result = RUNNER.invoke(app, [*part, "--out", str(tmp_path / "cec.safetensors")])
-    assert result.exit_code == 0, result.output
-    assert "part of cec, trained on real features of 3 classes, 3 steps" in result.output.replace("\n", " ")
-    trained = TrainedPart.load(tmp_path / "cec.safetensors")
-    assert (trained.source, trained.about["turned"]) == ("real", True)
-    assert trained.belongs_to(torch.tensor(features.base_weight))
-    held_out = [*part, "--out", str(tmp_path / "held-out.safetensors"), "--learn-from", "validation"]
-    result = RUNNER.invoke(app, held_out)
-    assert "an episode needs 1 shots and 2 queries of a class; one has 2 examples" in str(result.exception)
-    held_out[held_out.index("--system") + 1] = "cec:ways=2,queries=1,shots=1"
-    assert RUNNER.invoke(app, held_out).exit_code == 0
-    of_validation = TrainedPart.load(tmp_path / "held-out.safetensors")
-    assert of_validation.about["training"]["learn_from"] == "validation"
-    result = RUNNER.invoke(
-        app, ["pack", *common, "--run", str(folder), "--out", str(tmp_path / "f.npz"), "--no-covariance"]
-    )
-    assert result.exit_code == 0, result.output
+    succeed("pack", *common, "--out", tmp_path / "f.npz", "--no-covariance")
     packed = FeatureSet.load(tmp_path / "f.npz")
     assert packed.base_covariance is None
     np.testing.assert_allclose(packed.base_weight, features.base_weight, rtol=2.0**-11, atol=1e-7)  # rows in float16
-    assert trained.belongs_to(torch.tensor(packed.base_weight))
+
+
+def test_a_part_of_a_system_is_trained_on_the_features_of_a_run(
+    photographs: Path, trained: Path, tmp_path: Path
+) -> None:
+    part = ["train", "--data", photographs, "--run", trained, "--device", "cpu", "--steps", "3", "--system"]
+    told = succeed(*part, "cec:ways=2,queries=2", "--out", tmp_path / "cec.safetensors")
+    assert "part of cec, trained on real features of 3 classes, 3 steps" in told.replace("\n", " ")
+    made = TrainedPart.load(tmp_path / "cec.safetensors")
+    assert (made.source, made.about["turned"]) == ("real", True)
+    rows = FeatureSet.load(trained.with_name("run.safetensors")).base_weight
+    assert made.belongs_to(torch.tensor(rows))
+    held_out = ["--out", tmp_path / "held-out.safetensors", "--learn-from", "validation"]
+    refused = invoke(*part, "cec:ways=2,queries=2", *held_out).exception
+    assert "an episode needs 1 shots and 2 queries of a class; one has 2 examples" in str(refused)
+    succeed(*part, "cec:ways=2,queries=1,shots=1", *held_out)
+    of_validation = TrainedPart.load(tmp_path / "held-out.safetensors")
+    assert of_validation.about["training"]["learn_from"] == "validation"
 
 
 def test_the_command_tells_what_each_member_came_to(photographs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "24", "--epochs", "1", "--cuts", ""]
-    quiet = ["--no-progress", "--batch-size", "8", "--members", "2", "--varied", "jitter=0.4/0"]
-    words = ["train", "--data", str(photographs), "--split", "folder", "--out", str(folder), "--device", "cpu"]
+    words = ["train", "--data", photographs, "--split", "folder", "--out", folder, *TINY, "--members", "2"]
     for more in ([], ["--resume"]):
-        result = RUNNER.invoke(app, [*words, *small, *quiet, *more])
-        assert result.exit_code == 0, result.output
+        told = succeed(*words, "--set", "varied=jitter=0.4/0", *more)
         for member, jitter in enumerate((0.4, 0.0), start=1):
             own = json.loads((folder / f"member-{member}" / "run.json").read_text())
             assert own["recipe"]["jitter"] == jitter
             validation, test = own["results"]["validation"], own["results"]["test"]
-            told = f"  member-{member}: validation {validation:.2f} %, test {test:.2f} %, jitter {jitter}"
-            assert told in result.output.splitlines()
+            line = f"  member-{member}: validation {validation:.2f} %, test {test:.2f} %, jitter {jitter}"
+            assert line in told.splitlines()
 
 
-def test_a_run_takes_its_own_images_in_a_size_it_knows(photographs: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    run = ["--run", str(folder), "--device", "cpu"]
-    small = ["--backbone", "resnet12-tian", "--width", "0.04", "--crop-size", "24", "--epochs", "1", "--cuts", ""]
-    quiet = ["--no-progress", "--checkpoint-every", "0", "--batch-size", "8"]
-    words = ["train", "--data", str(photographs), "--split", "folder", "--out", str(folder), "--device", "cpu"]
-    result = RUNNER.invoke(app, [*words, *small, *quiet])
-    assert result.exit_code == 0, result.output
+def test_a_run_takes_its_own_images_in_a_size_it_knows(photographs: Path, trained: Path, tmp_path: Path) -> None:
     other = shutil.copytree(photographs, tmp_path / "other")
     shutil.copytree(photographs / "ant", other / "fox")
-    file, part = str(tmp_path / "f.safetensors"), str(tmp_path / "p.safetensors")
+    run, file, part = ["--run", trained, "--device", "cpu"], tmp_path / "f.safetensors", tmp_path / "p.safetensors"
     theirs = "the run was trained on split 'folder"
     for words, message in (
-        (["extract", "--data", str(other), *run, "--support-images", "5"], theirs),
-        (["pack", "--data", str(other), *run, "--support-images", "5", "--out", file], theirs),
-        (["train", "--system", "lwof", "--data", str(other), *run, "--out", part], theirs),
-        (["train", "--system", "topic", "--data", str(other), *run, "--out", str(tmp_path / "t.json")], theirs),
-        (
-            ["pack", "--data", str(photographs), *run, "--image-size", "12", "--out", file],
-            "images of 12 pixels are smaller than the crops of 24",
-        ),
-        (
-            ["pack", "--data", str(photographs), *run, "--base-test", "-5", "--out", file],
-            "base_test must be at least 0; got -5",
-        ),
+        (["extract", "--data", other, "--support-images", "5"], theirs),
+        (["pack", "--data", other, "--support-images", "5", "--out", file], theirs),
+        (["train", "--system", "lwof", "--data", other, "--out", part], theirs),
+        (["train", "--system", "topic", "--data", other, "--out", tmp_path / "t.json"], theirs),
+        (["pack", "--data", photographs, "--image-size", "12", "--out", file], "images of 12 pixels are smaller than"),
+        (["pack", "--data", photographs, "--base-test", "-5", "--out", file], "base_test must be at least 0; got -5"),
     ):
-        result = RUNNER.invoke(app, words)
-        assert message in str(result.exception), words
+        assert message in str(invoke(*words, *run).exception), words
     assert [path.name for path in tmp_path.glob("*.*")] == []
 
 
 @pytest.mark.parametrize("command", ["train", "extract", "pack"])
 def test_help_has_an_example(command: str) -> None:
-    result = RUNNER.invoke(app, [command, "--help"], env={"COLUMNS": "200"})
-    assert f"Example: subspan {command} " in result.output
-
-
-def test_statistics_that_are_no_more_are_refused_with_those_that_are() -> None:
-    words = ["train", "--data", "d", "--split", "fixed", "--statistics", "fused"]
-    result = RUNNER.invoke(app, words, env={"COLUMNS": "200", "NO_COLOR": "1"})
-    assert result.exit_code == 2
-    assert "must be one of plain, sums, got 'fused'" in result.output
+    assert f"Example: subspan {command} " in invoke(command, "--help").output
 
 
 def test_wrong_words_are_refused_before_images_are_read(tmp_path: Path) -> None:
-    train = ["train", "--data", str(tmp_path / "missing"), "--split"]
+    train = ["train", "--data", tmp_path / "missing", "--split"]
     for words, message in (
         ([*train, "nosuch"], "split 'nosuch' does not exist; there are random:SEED, fixed"),
         ([*train, "random:1:foo"], "folder, random:SEED:pooled and random:SEED:validation"),
         ([*train, "folder", "--recipe", "weak"], "unknown recipe 'weak'"),
         ([*train, "folder", "--device", "cuda:99"], "cuda:99"),
         ([*train, "folder", "--device", "cpu"], "there is nothing at"),
-        ([*train, "folder", "--image-size", "80"], "images of 80 pixels are smaller than the crops of 84: choose"),
+        ([*train, "folder", "--image-size", "80"], "images of 80 pixels are smaller than the crops of 84"),
         (["pack", "--run", "r", "--data", "d", "--out", "f.npy"], "written as .safetensors or .npz; got 'f.npy'"),
     ):
-        result = RUNNER.invoke(app, words)
-        assert message in str(result.exception), words
+        assert message in str(invoke(*words).exception), words
+    assert "No such option: --statistics" in invoke(*train, "folder", "--statistics", "fused").output

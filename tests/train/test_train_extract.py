@@ -2,11 +2,12 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from colour_classes import colour_images, tiny_recipe
+from colour_classes import IMAGES, tiny_recipe
 from numpy.typing import NDArray
 
 from subspan.backbones.network import Network
@@ -15,11 +16,11 @@ from subspan.features.feature_set import FeatureSet
 from subspan.images.imageset import ImageSet
 from subspan.images.splits.folder_sessions import FolderSessions
 from subspan.images.splits.split import Split
-from subspan.train.collect import Contents, balanced_rows, collect, collect_base
-from subspan.train.extract import Extractor, Viewing
-from subspan.train.pack import feature_set
+from subspan.train.collect import Contents, balanced_rows
+from subspan.train.extract import Extractor
 from subspan.train.network import build_network
-from subspan.train.recipe import MEAN, STD, Recipe
+from subspan.train.pack import collect_base, feature_set
+from subspan.train.recipe import MEAN, STD
 from subspan.train.run import RunSettings
 
 CPU = torch.device("cpu")
@@ -36,179 +37,80 @@ class Counting(Network):
         return super().features(images)
 
 
-def counting_network(recipe: Recipe, seed: int = 0) -> Counting:
-    network = build_network(recipe, 4, seed)
-    return Counting(network.backbone, network.head)
+@pytest.fixture
+def network() -> Counting:
+    made = build_network(tiny_recipe(), 4, 0)
+    return Counting(made.backbone, made.head)
 
 
-def extractor(images: NDArray[np.uint8], network: Network, cache: Path | None = None, **view: object) -> Extractor:
-    return Extractor(network, tiny_recipe(), images, device=CPU, cache=cache, viewing=Viewing(**view))  # type: ignore[arg-type]
+def extractor(network: Network, images: NDArray[np.uint8] = IMAGES, **more: Any) -> Extractor:
+    return Extractor(network, tiny_recipe(**more.pop("recipe", {})), images, device=CPU, **more)
 
 
-def test_plain_features_are_a_forward_pass_in_evaluation_mode() -> None:
-    images, _ = colour_images()
-    recipe, network = tiny_recipe(), counting_network(tiny_recipe()).train()
-    got = extractor(images, network).plain(ROWS)
-    inputs = (images[ROWS] / 255 - np.array(recipe.mean)) / np.array(recipe.std)
+def test_plain_features_are_a_forward_pass_in_evaluation_mode(network: Counting) -> None:
+    before = {name: value.clone() for name, value in network.train().state_dict().items()}
+    got = extractor(network).plain(ROWS)
+    inputs = torch.from_numpy((IMAGES[ROWS] / 255 - np.array(MEAN)) / np.array(STD)).float().permute(0, 3, 1, 2)
     with torch.no_grad():
-        expected = network.backbone.eval()(torch.from_numpy(inputs).float().permute(0, 3, 1, 2))
+        expected = network.backbone.eval()(inputs)
     np.testing.assert_allclose(got, expected.numpy(), rtol=1e-4, atol=1e-5)
-
-
-def test_turned_features_are_those_of_turned_images() -> None:
-    images, _ = colour_images()
-    network = counting_network(tiny_recipe())
-    for quarters in (1, 2, 3):
-        turned = np.rot90(images, quarters, axes=(1, 2)).copy()
-        np.testing.assert_allclose(
-            extractor(images, network).turned(ROWS, quarters),
-            extractor(turned, network).plain(ROWS),
-            rtol=1e-4,
-            atol=1e-5,
-        )
-
-
-def test_training_mode_and_statistics_come_back_untouched() -> None:
-    images, _ = colour_images()
-    network = counting_network(tiny_recipe()).train()
-    before = {name: value.clone() for name, value in network.state_dict().items()}
-    extractor(images, network).plain(ROWS)
-    assert network.training
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-def test_copies_are_fixed_by_seed_and_row() -> None:
-    images, _ = colour_images()
-    network = counting_network(tiny_recipe())
-    copies = extractor(images, network).copies(ROWS, 3, seed=1)
+def test_turned_features_are_those_of_turned_images(network: Counting) -> None:
+    for quarters in (1, 2, 3):
+        expected = extractor(network, np.rot90(IMAGES, quarters, axes=(1, 2)).copy()).plain(ROWS)
+        np.testing.assert_allclose(extractor(network).turned(ROWS, quarters), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_flip_average_is_the_mean_over_the_mirrored_image(network: Counting) -> None:
+    mirrored = np.ascontiguousarray(IMAGES[:, :, ::-1])
+    expected = (extractor(network).plain(ROWS) + extractor(network, mirrored).plain(ROWS)) / 2
+    np.testing.assert_allclose(extractor(network, flip_average=True).plain(ROWS), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_copies_are_fixed_by_seed_and_row(network: Counting) -> None:
+    work = extractor(network)
+    copies = work.copies(ROWS, 3, seed=1)
     assert copies.shape == (4, 3, network.head.weight.shape[1])
-    np.testing.assert_allclose(
-        copies[2:3], extractor(images, network).copies(ROWS[2:3], 3, seed=1), rtol=1e-4, atol=1e-6
-    )
-    assert not np.allclose(copies, extractor(images, network).copies(ROWS, 3, seed=2))
+    np.testing.assert_allclose(copies[2:3], work.copies(ROWS[2:3], 3, seed=1), rtol=1e-4, atol=1e-6)
+    assert not np.allclose(copies, work.copies(ROWS, 3, seed=2))
     assert not np.allclose(copies[:, 0], copies[:, 1])
+    with torch.no_grad():
+        expected = network.features(work.shown_copies(ROWS, 3, seed=1).flatten(0, 1)).unflatten(0, (4, 3))
+    np.testing.assert_allclose(copies, expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_copies_are_as_large_as_the_images_where_crops_are_smaller() -> None:
-    images, _ = colour_images()
-    recipe = tiny_recipe(crop_size=images.shape[1] - 8, padding=2)
-    shown = Extractor(build_network(recipe, 4, 0), recipe, images, device=CPU).shown_copies(ROWS, 6, seed=1)
-    assert shown.shape[-2:] == images.shape[1:3]
+def test_copies_are_as_large_as_the_images_where_crops_are_smaller(network: Counting) -> None:
+    work = extractor(network, recipe={"crop_size": IMAGES.shape[1] - 8, "padding": 2})
+    shown = work.shown_copies(ROWS, 6, seed=1)
+    assert shown.shape[-2:] == IMAGES.shape[1:3]
     black = (shown == -(torch.tensor(MEAN) / torch.tensor(STD))[:, None, None]).all(2)  # (rows, copies, h, w)
     assert 0 < int(black.all(3).sum(2).max()) <= 2  # moved by the padding at most
     assert 0 < int(black.all(2).sum(2).max()) <= 2
 
 
-def test_shown_copies_are_what_the_network_sees_of_copies() -> None:
-    images, _ = colour_images()
-    network = counting_network(tiny_recipe()).eval()
-    shown = extractor(images, network).shown_copies(ROWS, 3, seed=1)
-    with torch.no_grad():
-        expected = network.features(shown.flatten(0, 1)).unflatten(0, (4, 3))
-    np.testing.assert_allclose(
-        extractor(images, network).copies(ROWS, 3, seed=1), expected.numpy(), rtol=1e-4, atol=1e-5
-    )
-
-
-def test_flip_average_is_the_mean_over_the_mirrored_image() -> None:
-    images, _ = colour_images()
-    network = counting_network(tiny_recipe())
-    mirrored = np.ascontiguousarray(images[:, :, ::-1])
-    expected = (extractor(images, network).plain(ROWS) + extractor(mirrored, network).plain(ROWS)) / 2
-    np.testing.assert_allclose(
-        extractor(images, network, flip_average=True).plain(ROWS), expected, rtol=1e-4, atol=1e-6
-    )
-
-
-def zoomed(images: np.ndarray, share: float, down: float = 0.5, right: float = 0.5) -> np.ndarray:
-    """(n, h, w, 3) by a plain loop: each pixel from the four around the place that it comes from."""
-    side = images.shape[1]
-    inner = round(share * side)
-    first = [int(far * (side - inner)) for far in (down, right)]
-    out = np.zeros(images.shape)
-    for row in range(side):
-        for column in range(side):
-            y, x = (np.clip((i + 0.5) * inner / side - 0.5, 0, inner - 1) for i in (row, column))
-            top, left = int(y), int(x)
-            for dy, dx in ((0, 0), (0, 1), (1, 0), (1, 1)):
-                weight = (1 - abs(y - top - dy)) * (1 - abs(x - left - dx))
-                place = min(top + dy, inner - 1) + first[0], min(left + dx, inner - 1) + first[1]
-                out[:, row, column] += weight * images[:, place[0], place[1]]
-    return out
-
-
-@pytest.mark.parametrize("flip", [False, True])
-@pytest.mark.parametrize(
-    ("zoom", "corner", "kinds"),
-    [
-        (0.7, 0.0, [[(0.7, 0.5, 0.5)]]),
-        (0.0, 0.8, [[(0.8, down, right) for down in (0, 1) for right in (0, 1)]]),
-        (0.7, 0.8, [[(0.7, 0.5, 0.5)], [(0.8, down, right) for down in (0, 1) for right in (0, 1)]]),
-    ],
-    ids=["middle", "corners", "both"],
-)
-def test_averages_are_over_the_whole_image_and_its_enlarged_parts(
-    flip: bool, zoom: float, corner: float, kinds: list[list[tuple[float, float, float]]]
-) -> None:
-    images, _ = colour_images()
-    network = counting_network(tiny_recipe()).eval()
-
-    def features(shown: np.ndarray) -> np.ndarray:
-        views = [shown, shown[:, :, ::-1]] if flip else [shown]
-        with torch.no_grad():
-            each = [torch.from_numpy((view / 255 - MEAN) / STD).float().permute(0, 3, 1, 2) for view in views]
-            return np.mean([network.features(view).numpy() for view in each], axis=0)
-
-    of_kinds = [np.mean([features(zoomed(images[ROWS], *part)) for part in kind], axis=0) for kind in kinds]
-    expected = np.mean([features(images[ROWS]), *of_kinds], axis=0)
-    found = extractor(images, network, zoom_average=zoom, corner_average=corner, flip_average=flip).plain(ROWS)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
-    assert not np.allclose(found, extractor(images, network, flip_average=flip).plain(ROWS), rtol=1e-3)
-
-
-@pytest.mark.parametrize("name", ["zoom_average", "corner_average"])
-@pytest.mark.parametrize("share", [1.0, -0.1])
-def test_a_zoom_that_shows_nothing_new_is_refused(name: str, share: float) -> None:
-    with pytest.raises(ValueError, match=rf"{name} must lie in \[0, 1\); got"):
-        Viewing(**{name: share})  # pyright: ignore[reportArgumentType]
-
-
-def test_a_changed_input_never_meets_a_stale_cache(tmp_path: Path) -> None:
-    images, _ = colour_images()
-    network = counting_network(tiny_recipe())
-
-    def seen(work: Extractor, kind: str = "plain", seed: int = 0) -> int:
+def test_a_changed_input_never_meets_a_stale_cache(network: Counting, tmp_path: Path) -> None:
+    def seen(copies_seed: int | None = None, **more: Any) -> int:
         network.seen = 0
-        if kind == "plain":
-            work.plain(ROWS)
-        else:
-            work.copies(ROWS, 2, seed)
-        return network.seen
+        work = extractor(network, cache=tmp_path, **more)
+        features = work.plain(ROWS) if copies_seed is None else work.copies(ROWS, 2, copies_seed)
+        uncached = extractor(network, **more)
+        counted = network.seen
+        expected = uncached.plain(ROWS) if copies_seed is None else uncached.copies(ROWS, 2, copies_seed)
+        np.testing.assert_array_equal(features, expected)
+        return counted
 
-    assert seen(extractor(images, network, tmp_path)) == 4
-    assert seen(extractor(images, network, tmp_path)) == 0  # all known
-    changed = images.copy()
+    assert [seen(), seen()] == [4, 0]
+    changed = IMAGES.copy()
     changed[ROWS[0], 0, 0, 0] ^= 1
-    assert seen(extractor(changed, network, tmp_path)) == 4  # one pixel
-    assert seen(extractor(images, network, tmp_path, flip_average=True)) == 8
-    assert seen(extractor(images, network, tmp_path, zoom_average=0.8)) == 8
-    assert seen(extractor(images, network, tmp_path, zoom_average=0.7, flip_average=True)) == 16
-    assert seen(extractor(images, network, tmp_path, corner_average=0.7)) == 20
-    assert seen(extractor(images, network, tmp_path), "copies", 0) == 8
-    assert seen(extractor(images, network, tmp_path), "copies", 0) == 0
-    assert seen(extractor(images, network, tmp_path), "copies", 1) == 8
+    assert seen(images=changed) == 4  # one pixel
+    assert seen(flip_average=True) == 8
+    assert [seen(0), seen(0), seen(1)] == [8, 0, 8]
     with torch.no_grad():
         next(network.backbone.parameters())[0, 0, 0, 0] += 1e-3
-    assert seen(extractor(images, network, tmp_path)) == 4  # one weight
-    other = Extractor(network, tiny_recipe(mean=(0.5, 0.5, 0.5)), images, device=CPU, cache=tmp_path)
-    assert seen(other) == 4  # the normalisation
-
-
-def test_cached_features_equal_computed_ones(tmp_path: Path) -> None:
-    images, _ = colour_images()
-    network = counting_network(tiny_recipe())
-    first = extractor(images, network, tmp_path).plain(ROWS)
-    np.testing.assert_array_equal(first, extractor(images, network, tmp_path).plain(ROWS))
+    assert seen() == 4  # one weight
+    assert seen(recipe={"mean": (0.5, 0.5, 0.5)}) == 4  # the normalisation
 
 
 def folder_set() -> tuple[ImageSet, Split]:
@@ -221,57 +123,50 @@ def folder_set() -> tuple[ImageSet, Split]:
     return images, FolderSessions(seed=3).make(images)
 
 
+SET, SPLIT = folder_set()
+
+
+def packed(
+    images: ImageSet = SET, split: Split = SPLIT, head: str = "linear", **contents: Any
+) -> tuple[FeatureSet, Extractor]:
+    """The feature set of an untrained network."""
+    recipe = tiny_recipe(head=head)
+    work = Extractor(build_network(recipe, 5, 0), recipe, images.images, device=CPU)
+    settings = RunSettings(recipe, 5, 0, split.name, split.digest())
+    wanted = Contents(**{"support_images": 5, "copies": 1, **contents})
+    return feature_set(work, images, split, settings, wanted), work
+
+
 @pytest.mark.parametrize("head", ["linear", "cosine", "euclidean"])
 def test_a_feature_file_scores_as_the_head_does(head: str) -> None:
-    images, split = folder_set()
-    recipe, contents = tiny_recipe(head=head), Contents(support_images=5, copies=1)
-    network = build_network(recipe, len(split.base_classes), 0)
-    work = Extractor(network, recipe, images.images, device=CPU)
-    settings = RunSettings(recipe, len(split.base_classes), 0)
-    made = feature_set(collect(work, images, split, contents), network, images, split, settings, contents)
+    made, work = packed(head=head)
     linear = made.for_linear_scores()
     scores = linear.base_test @ linear.base_weight.T + (0 if linear.base_bias is None else linear.base_bias)
     with torch.no_grad():
-        expected = network.head(torch.from_numpy(made.base_test)).softmax(1)
+        expected = work.network.head(torch.from_numpy(made.base_test)).softmax(1)
     np.testing.assert_allclose(torch.from_numpy(scores).softmax(1), expected, rtol=1e-4)
+    assert made.meta["session0_test"] == pytest.approx(100 * (scores.argmax(1) == made.base_test_labels).mean())
 
 
 def test_contents_of_a_feature_file(tmp_path: Path) -> None:
-    images, split = folder_set()
-    classes = len(split.base_classes)
-    network = counting_network(tiny_recipe())
-    contents = Contents(support_images=6, copies=2, novel_test=3, base_test=12)
-    work = Extractor(network, tiny_recipe(), images.images, device=CPU)
-    collected = collect(work, images, split, contents)
-    first = split.base_train[images.labels[split.base_train] == split.base_classes[0]]
-    np.testing.assert_allclose(collected.base_mean[0], work.plain(first).mean(0), rtol=1e-4, atol=1e-6)
-    assert [len(part) for part in collected.novel_test] == [3] * len(split.novel_classes)
-    # Memory is one training image of its class.
-    assert np.isclose(work.plain(first), collected.base_memory[0], atol=1e-6).all(1).sum() == 1
-
-    network = build_network(tiny_recipe(), classes, 0)
-    work = Extractor(network, tiny_recipe(), images.images, device=CPU)
-    settings = RunSettings(tiny_recipe(), classes, 0, split.name, split.digest())
-    made = feature_set(collect(work, images, split, contents), network, images, split, settings, contents)
+    made, work = packed(support_images=6, copies=2, novel_test=3, base_test=12)
     made.save(tmp_path / "f.safetensors", "float32")
-    read = FeatureSet.load(tmp_path / "f.safetensors")
-    assert read.novel_support.shape == (6 * len(split.novel_classes), 2, network.head.weight.shape[1])
-    assert read.base_names == tuple(images.class_names[c] for c in split.base_classes)
-    assert read.meta["split_digest"] == split.digest()
-    scores = read.base_test @ read.base_weight.T
-    accuracy = 100 * (scores.argmax(1) == read.base_test_labels).mean()
-    assert accuracy == pytest.approx(read.meta["session0_test"])
+    read, novel = FeatureSet.load(tmp_path / "f.safetensors"), len(SPLIT.novel_classes)
+    first = work.plain(SPLIT.base_train[SET.labels[SPLIT.base_train] == SPLIT.base_classes[0]])
+    assert read.base_mean is not None
+    assert read.base_memory is not None
+    np.testing.assert_allclose(read.base_mean[0], first.mean(0), rtol=1e-4, atol=1e-6)
+    assert np.isclose(first, read.base_memory[0], atol=1e-6).all(1).sum() == 1  # one training image of its class
+    assert len(read.base_test) == 12
+    assert read.novel_test_labels.tolist() == np.repeat(range(novel), 3).tolist()
+    assert read.novel_support.shape == (6 * novel, 2, work.network.head.weight.shape[1])
+    assert read.base_names == tuple(SET.class_names[c] for c in SPLIT.base_classes)
+    assert read.meta["split_digest"] == SPLIT.digest()
 
 
 def test_a_split_without_base_test_images_is_packed_with_its_validation_images() -> None:
-    images, split = folder_set()
-    chosen_on = dataclasses.replace(split, base_test=split.base_test[:0])
-    recipe, contents = tiny_recipe(), Contents(support_images=5, copies=1, base_test=0)
-    network = build_network(recipe, len(split.base_classes), 0)
-    work = Extractor(network, recipe, images.images, device=CPU)
-    settings = RunSettings(recipe, len(split.base_classes), 0)
-    made = feature_set(collect(work, images, chosen_on, contents), network, images, chosen_on, settings, contents)
-    by_class = [split.base_validation[images.labels[split.base_validation] == c] for c in split.base_classes]
+    made, work = packed(split=dataclasses.replace(SPLIT, base_test=SPLIT.base_test[:0]), base_test=0)
+    by_class = [SPLIT.base_validation[SET.labels[SPLIT.base_validation] == c] for c in SPLIT.base_classes]
     np.testing.assert_allclose(made.base_test, work.plain(np.concatenate(by_class)), rtol=1e-4, atol=1e-6)
     assert "session0_test" not in made.meta
     right = (made.base_test @ made.base_weight.T).argmax(1) == made.base_test_labels
@@ -279,30 +174,23 @@ def test_a_split_without_base_test_images_is_packed_with_its_validation_images()
 
 
 @pytest.mark.parametrize("part", ["training", "validation"])
-def test_features_of_base_images_by_class(part: str) -> None:
-    images, split = folder_set()
-    work = Extractor(counting_network(tiny_recipe()), tiny_recipe(), images.images, device=CPU)
-    rows = {"training": split.base_train, "validation": split.base_validation}[part]
-    plain, turned = collect_base(work, images, split, rows, turned=True)
+def test_features_of_base_images_by_class(network: Counting, part: str) -> None:
+    work = extractor(network, SET.images)
+    rows = {"training": SPLIT.base_train, "validation": SPLIT.base_validation}[part]
+    plain, turned = collect_base(work, SET, SPLIT, rows, turned=True)
     assert turned is not None
     assert sum(map(len, plain)) == len(rows) > 0
-    for number, label in enumerate(split.base_classes):
-        own = [row for row in rows if images.labels[row] == label]
-        np.testing.assert_allclose(plain[number], work.plain(np.array(own)), rtol=1e-4, atol=1e-6)
-        np.testing.assert_allclose(turned[number][:, 1], work.turned(np.array(own), 2), rtol=1e-4, atol=1e-6)
+    for number, label in enumerate(SPLIT.base_classes):
+        own = np.array([row for row in rows if SET.labels[row] == label])
+        np.testing.assert_allclose(plain[number], work.plain(own), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(turned[number][:, 1], work.turned(own, 2), rtol=1e-4, atol=1e-6)
 
 
-def test_known_ids_get_names_and_unknown_ids_stay(tmp_path: Path) -> None:
+def test_known_ids_get_names_and_unknown_ids_stay() -> None:
     known = ("n01532829", "n01558993", "n01704323", "n01749939", "n01770081", "n01843383", "n01910747", "n02074367")
-    plain, _ = folder_set()
-    recipe, contents = tiny_recipe(), Contents(support_images=5, copies=1)
     for wnids in (known, ("n99999999", *known[1:])):
-        images = ImageSet(plain.images, plain.labels, wnids, wnids, plain.files)
-        split = FolderSessions(seed=3).make(images)
-        network = build_network(recipe, len(split.base_classes), 0)
-        work = Extractor(network, recipe, images.images, device=CPU)
-        settings = RunSettings(recipe, len(split.base_classes), 0)
-        made = feature_set(collect(work, images, split, contents), network, images, split, settings, contents)
+        images = ImageSet(SET.images, SET.labels, wnids, wnids, SET.files)
+        made, _ = packed(images, FolderSessions(seed=3).make(images))
         assert made.base_names is made.novel_names is None
         names = named(made).class_names
         assert ("house finch" in names) is (wnids == known)
@@ -311,24 +199,13 @@ def test_known_ids_get_names_and_unknown_ids_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [5, 7, 12, 0, 10_000])
 def test_base_test_images_are_balanced_as_far_as_it_goes(count: int) -> None:
-    images, split = folder_set()
-    rows = balanced_rows(images, split, count, seed=0)
+    rows = balanced_rows(SET, SPLIT, count, seed=0)
     sizes = [len(part) for part in rows]
-    everything = len(split.base_test)
-    assert sum(sizes) == (everything if count in (0, 10_000) else count)
+    assert sum(sizes) == (len(SPLIT.base_test) if count in (0, 10_000) else count)
     assert max(sizes) - min(sizes) <= 1
-    for c, part in zip(split.base_classes, rows, strict=True):
-        assert set(part) <= set(split.base_test)
-        assert (images.labels[part] == c).all()
-
-
-def test_too_few_support_images_are_refused_by_name() -> None:
-    images, split = folder_set()
-    work = Extractor(counting_network(tiny_recipe()), tiny_recipe(), images.images, device=CPU)
-    with pytest.raises(ValueError, match="100 support images a class were asked for, class 'class"):
-        collect(work, images, split, Contents(support_images=100))
-    with pytest.raises(ValueError, match="has no development classes"):
-        collect(work, images, split, Contents(novel="development"))
+    for c, part in zip(SPLIT.base_classes, rows, strict=True):
+        assert set(part) <= set(SPLIT.base_test)
+        assert (SET.labels[part] == c).all()
 
 
 @pytest.mark.parametrize(
@@ -338,8 +215,10 @@ def test_too_few_support_images_are_refused_by_name() -> None:
         ({"copies": 0}, "copies must be at least 1; got 0"),
         ({"novel_test": -3}, "novel_test must be at least 0; got -3"),
         ({"base_test": -5}, "base_test must be at least 0; got -5"),
+        ({"support_images": 100}, "100 support images a class were asked for, class 'class"),
+        ({"novel": "development"}, "has no development classes"),
     ],
 )
-def test_contents_that_cannot_be_are_refused(wrong: dict[str, int], message: str) -> None:
+def test_contents_that_cannot_be_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Contents(**wrong)  # type: ignore[arg-type]
+        packed(**wrong)

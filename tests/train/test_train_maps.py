@@ -9,11 +9,11 @@ import torch
 
 from subspan.experiments.episodes import digest_of_items
 from subspan.images.splits.folder_sessions import FolderSessions
-from subspan.train.collect import Contents, collect
+from subspan.train.collect import Contents
 from subspan.train.extract import Extractor
 from subspan.train.maps import split_maps
-from subspan.train.pack import feature_set
 from subspan.train.network import build_network
+from subspan.train.pack import feature_set
 from subspan.train.run import RunSettings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "learners" / "published"))
@@ -28,8 +28,8 @@ CONTENTS = Contents(copies=2)
 @pytest.mark.parametrize("where", ["stage", "unit"])
 def test_positions_lead_to_the_features_of_the_feature_file(where: str) -> None:
     network = build_network(RECIPE, BASE, 0).eval()
-    collected = collect(Extractor(network, RECIPE, IMAGES.images, device=CPU), IMAGES, SPLIT, CONTENTS)
-    packed = feature_set(collected, network, IMAGES, SPLIT, SETTINGS, CONTENTS)
+    extractor = Extractor(network, RECIPE, IMAGES.images, device=CPU)
+    packed = feature_set(extractor, IMAGES, SPLIT, SETTINGS, CONTENTS)
     maps = split_maps(network, SETTINGS, IMAGES, SPLIT, CONTENTS, where=where, device=CPU)  # type: ignore[arg-type]
     for name in ("base_test", "novel_test", "novel_support"):
         positions = torch.tensor(getattr(maps.items, name))[..., 0]

@@ -1,14 +1,15 @@
-"""The fused update against torch's own optimiser and against the formula, Muon against a loop over single kernels."""
+"""The fused update against torch's own optimiser, Muon against a loop over single kernels, the loss and the rates."""
 
-from functools import partial
+import math
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from subspan.train.loss import mixed_cross_entropy
-from subspan.train.parts.optimiser import Muon, Sgd, orthogonal
+from subspan.train.parts.optimiser import Muon, Sgd, learning_rates, orthogonal
+from subspan.train.parts.step import mixed_cross_entropy
+from subspan.train.recipe import Recipe, find_recipe
 
 
 def tiny() -> nn.Sequential:
@@ -72,13 +73,13 @@ def one_by_one(value: np.ndarray, gradients: list[np.ndarray], share: float) -> 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=["plain", "last"])
 def test_muon_equals_a_loop_over_kernels_and_sgd_on_the_rest(memory_format: torch.memory_format) -> None:
     net, other = several_kernels(memory_format), several_kernels(memory_format)
-    sgd = partial(Sgd, momentum=0.9, weight_decay=5e-4)
-    muon = Muon(net.named_parameters(), sgd, kernel_factor=4.0)
-    rest = sgd([(name, p) for name, p in other.named_parameters() if p.ndim != 4])
+    options = {"momentum": 0.9, "weight_decay": 5e-4}
+    muon = Muon(net.named_parameters(), kernel_factor=4.0, **options)
+    rest = Sgd([(name, p) for name, p in other.named_parameters() if p.ndim != 4], **options)
     gradients: dict[str, list[np.ndarray]] = {name: [] for name, _ in net.named_parameters()}
     for step in range(4):
         x = torch.randn(6, 3, 7, 7, generator=torch.Generator().manual_seed(step)).double()
-        muon.clear()
+        net.zero_grad()
         net(x).square().mean().backward()
         for (name, p), mirrored in zip(net.named_parameters(), other.parameters(), strict=True):
             assert p.grad is not None
@@ -125,7 +126,7 @@ def test_orthogonal_in_bf16_stays_near_the_exact_one(smallest: float) -> None:
 
 def test_a_kernel_without_gradient_is_an_error_and_zero_gradients_leave_kernels_alone() -> None:
     net = several_kernels(torch.contiguous_format)
-    muon = Muon(net.named_parameters(), partial(Sgd, momentum=0.9, weight_decay=0.5), kernel_factor=1.0)
+    muon = Muon(net.named_parameters(), kernel_factor=1.0, momentum=0.9, weight_decay=0.5)
     for p in net.parameters():
         p.grad = torch.zeros_like(p)
     before = [p.detach().clone() for p in net.parameters()]
@@ -137,39 +138,31 @@ def test_a_kernel_without_gradient_is_an_error_and_zero_gradients_leave_kernels_
         muon.step(torch.tensor(0.1))
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_loss_of_mixed_labels_equals_torchs_on_soft_targets(smoothing: float) -> None:
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(5, 4, generator=generator)
-    labels, partners = (torch.randint(0, 4, (5,), generator=generator) for _ in range(2))
-    soft = 0.7 * nn.functional.one_hot(labels, 4) + 0.3 * nn.functional.one_hot(partners, 4)
-    expected = nn.functional.cross_entropy(logits, soft, label_smoothing=smoothing)
-    torch.testing.assert_close(mixed_cross_entropy(logits, labels, partners, torch.tensor(0.7), smoothing), expected)
-
-
-@pytest.mark.parametrize("margin", [None, 2.0])
-def test_images_may_have_shares_of_their_own(margin: float | None) -> None:
+@pytest.mark.parametrize("margin", [None, 2.0, -1.5])
+def test_loss_of_mixed_labels_is_torchs_on_each_label_after_the_margin(margin: float | None) -> None:
+    """Each image has a share of its own, or all have one."""
     generator = torch.Generator().manual_seed(0)
     logits, shares = torch.randn(5, 4, generator=generator), torch.tensor([0.0, 0.25, 0.5, 0.9, 1.0])
     labels, partners = (torch.randint(0, 4, (5,), generator=generator) for _ in range(2))
-    taken = None if margin is None else torch.tensor(margin)
-    alone = [
-        mixed_cross_entropy(*(part[i : i + 1] for part in (logits, labels, partners)), share, 0.1, taken)
-        for i, share in enumerate(shares)
+    losses = [
+        nn.functional.cross_entropy(logits - (margin or 0) * nn.functional.one_hot(one, 4), one, reduction="none")
+        for one in (labels, partners)
     ]
-    got = mixed_cross_entropy(logits, labels, partners, shares, 0.1, taken)
-    torch.testing.assert_close(got, torch.stack(alone).mean())
+    taken = None if margin is None else torch.tensor(margin)
+    for share in (shares, torch.tensor(0.7)):
+        expected = (share * losses[0] + (1 - share) * losses[1]).mean()
+        torch.testing.assert_close(mixed_cross_entropy(logits, labels, partners, share, taken), expected)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("margin", [2.0, -1.5])
-def test_a_margin_is_taken_from_the_true_logit_before_torchs_loss(smoothing: float, margin: float) -> None:
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(5, 4, generator=generator)
-    labels, partners = (torch.randint(0, 4, (5,), generator=generator) for _ in range(2))
-    expected = torch.zeros(())
-    for weight, chosen in ((0.7, labels), (0.3, partners)):
-        less = logits - margin * nn.functional.one_hot(chosen, 4)
-        expected = expected + weight * nn.functional.cross_entropy(less, chosen, label_smoothing=smoothing)
-    got = mixed_cross_entropy(logits, labels, partners, torch.tensor(0.7), smoothing, torch.tensor(margin))
-    torch.testing.assert_close(got, expected)
+def test_rates_of_the_paper_are_cut_twice() -> None:
+    rates = learning_rates(find_recipe("paper"), 468)
+    assert len(rates) == 46_800
+    np.testing.assert_allclose(
+        rates[[0, 60 * 468 - 1, 60 * 468, 80 * 468 - 1, 80 * 468, -1]], [0.05] * 2 + [0.005] * 2 + [0.0005] * 2
+    )
+
+
+def test_rates_may_be_half_a_cosine() -> None:
+    rates = learning_rates(Recipe(schedule="cosine", epochs=2), 2)
+    expected = [0.05, 0.025 * (1 + math.cos(math.pi / 4)), 0.025, 0.025 * (1 - math.cos(math.pi / 4))]
+    np.testing.assert_allclose(rates, expected, rtol=1e-6)

@@ -1,17 +1,20 @@
 """Trains on the colour classes in a process of its own: ``python train_worker.py FOLDER [WORD ...]``.
 
-Words are ``resume``, ``double`` for a network of float64, and KEY=VALUE for each other field of the recipe.
+Words are ``resume``, ``double`` for a network of float64 without batch statistics, and KEY=VALUE for each other field
+of the recipe.
 """
 
 import ast
 import sys
+from math import gcd
 from pathlib import Path
 
 import torch
-from colour_classes import colour_images, colour_job, tiny_recipe
+from colour_classes import run
 from torch import Tensor, nn
 
-from subspan.train.trainer import Runtime, train
+from subspan.backbones import blocks
+from subspan.train.trainer import Runtime
 
 
 def _double(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -26,6 +29,6 @@ if __name__ == "__main__":
     if "double" in rest:
         torch.set_default_dtype(torch.float64)
         nn.modules.module.register_module_forward_pre_hook(_double)
+        blocks.BatchNorm = lambda channels: nn.GroupNorm(gcd(channels, 8), channels)
     runtime = Runtime(device="cpu", checkpoint_every=1, validate_every=0)
-    images, _ = colour_images()
-    train(images, [colour_job(Path(folder))], tiny_recipe(**changes), runtime, resume="resume" in rest)
+    run(Path(folder), runtime, resume="resume" in rest, **changes)

@@ -1,4 +1,4 @@
-"""Weights on disk: safetensors, and an importer of the authors' checkpoint files."""
+"""Weights on disk: safetensors, and the files of other people's trainings."""
 
 import json
 from collections.abc import Mapping
@@ -11,9 +11,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from subspan.backbones.heads import LinearHead
-from subspan.backbones.network import Network
-from subspan.backbones.registry import create_backbone
 from subspan.files.atomic import replacing
 
 NESTED = ("state_dict_ema", "model_ema", "state_dict", "model")  # where checkpoints keep the state of a network
@@ -56,29 +53,3 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise ValueError(f"{path} must hold a state dict, or a dictionary with one under {', '.join(NESTED)}")
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
-
-
-def import_tian(path: Path, backbone: str = "resnet18-tian") -> Network:
-    """A network from a checkpoint of the rfs or subspace-reg repositories.
-
-    Their files are dictionaries with the state under ``model`` (``layer1.0.conv1.weight``, ..., ``classifier.weight``),
-    read by `read_weights`. Squeeze-and-excitation is recognised by name.
-    """
-    state = read_weights(path)
-    rows = state.pop("classifier.weight", None)
-    bias = state.pop("classifier.bias", None)
-    if rows is None:
-        raise ValueError(f"{path} holds no 'classifier.weight'; its names begin with {', '.join(sorted(state)[:3])}")
-    network = create_backbone(backbone, se=any(".se." in name for name in state))
-    wanted = network.state_dict()
-    state |= {name: value for name, value in wanted.items() if name.startswith("clock.")}
-    missing, unknown = sorted(set(wanted) - set(state)), sorted(set(state) - set(wanted))
-    if missing or unknown:
-        raise ValueError(
-            f"{path} is no {backbone}: missing {missing[:3] or 'nothing'}, unknown {unknown[:3] or 'nothing'}"
-        )
-    network.load_state_dict(state)
-    classes, dim = rows.shape
-    head = LinearHead(dim, classes, bias=bias is not None, generator=torch.Generator())
-    head.load_state_dict({"weight": rows} if bias is None else {"weight": rows, "bias": bias})
-    return Network(network, head)

@@ -79,5 +79,7 @@ def create_head(kind: str, feature_dim: int, classes: int, *, scale: float = 16.
     """A head with rows drawn by ``seed``; ``scale`` is for cosine heads."""
     if kind not in _KINDS:
         raise ValueError(f"head must be one of {', '.join(_KINDS)}, got {kind!r}")
-    options = {"scale": scale} if kind == "cosine" else {}
-    return _KINDS[kind](feature_dim, classes, generator=torch.Generator().manual_seed(seed), **options)
+    generator = torch.Generator().manual_seed(seed)
+    if kind == "cosine":
+        return CosineHead(feature_dim, classes, scale=scale, generator=generator)
+    return _KINDS[kind](feature_dim, classes, generator=generator)

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from subspan.backbones.heads import CosineHead, EuclideanHead, create_head
-from subspan.backbones.network import Network, feature_dim
+from subspan.backbones.modules import feature_dim
+from subspan.backbones.network import Network
 
 
 class JoinedBackbone(nn.Module):

@@ -1,10 +1,9 @@
 """ResNet-12 and ResNet-18 of Tian et al. (Rethinking few-shot image classification, ECCV 2020), as the paper uses them.
 
 Blocks of three 3x3 convolutions, leaky ReLU 0.1, a 2x2 max-pool at the end of each stage's first block, channels
-64 / 160 / 320 / 640, one global average. Parameter names are those of the authors' repository
-(``layer1.0.conv1.weight``), so that their checkpoints load. Departures: squeeze-and-excitation, where asked for, is in
-every block (theirs leaves out the first block of a two-block stage by an argument's position), the ramp of DropBlock
-counts training steps only, and pools may be blurred.
+64 / 160 / 320 / 640, one global average. Parameter names are those of the authors' repository. Departures:
+squeeze-and-excitation, where asked for, is in every block (theirs leaves out the first block of a two-block stage by an
+argument's position), the ramp of DropBlock counts training steps only, and pools may be blurred.
 """
 
 from functools import partial

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from subspan.backbones.network import Network, module_digest
+from subspan.backbones.modules import module_digest
+from subspan.backbones.network import Network
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.multi_session import FIXED, RANDOM, MultiSession
 from subspan.experiments.results import EpisodeResult, MethodResult

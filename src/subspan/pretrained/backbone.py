@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from subspan.arrays import FloatArray
-from subspan.backbones.network import feature_dim, module_digest
+from subspan.backbones.modules import feature_dim, module_digest
 from subspan.images.classfiles import ImageFile, read_file
 from subspan.images.decode import Fit, decode_image, usable_cores
 from subspan.images.errors import DataError

@@ -16,8 +16,8 @@ STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 
 _EARLY_SHARE = 2 / 3  # of the epochs, at early_size
 
-# Fields that are no more, in records and digests of runs made before. Two kinds matter beyond the training of their run:
-# those that changed the shape of a network, at the value that all have now, and those of the first runs' digests.
+# Fields that are no more, in records of runs made before. Two kinds still matter: those that changed the shape of a
+# network, at the value that all have now, and those that are part of every digest.
 _GONE = {"early_share", "turn_loss", "mutual", "mix_until", "clean_statistics"}
 _GONE_SHAPES = {"stem": "standard", "stage_weight": 0.0, "norm": "batch", "head_bias": False, "rotation_share": 0.0}
 _GONE_FROM_DIGEST = {name: _GONE_SHAPES[name] for name in ("norm", "head_bias", "rotation_share")} | {
@@ -148,8 +148,9 @@ class Recipe:
         for name, kept in _GONE_SHAPES.items():
             if (value := values.get(name, kept)) != kept:
                 raise ValueError(f"networks with {name} {value!r} are no more, all have {kept!r} now")
-        left = values.keys() - _GONE - _GONE_SHAPES.keys() - _GONE_FROM_DIGEST.keys()
-        return cls(**{k: tuple(values[k]) if isinstance(values[k], list) else values[k] for k in left})
+        gone = {*_GONE, *_GONE_SHAPES, *_GONE_FROM_DIGEST}
+        kept: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k not in gone}
+        return cls(**kept)
 
     def digest(self) -> str:
         """sha256 over every field but the name; a field added later counts where it is not at its default.

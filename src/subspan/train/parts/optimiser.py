@@ -47,7 +47,7 @@ class Sgd:
         named = {name: p for name, p in parameters if p.requires_grad}
         self.momentum, self.weight_decay = momentum, weight_decay
         self.momenta = {name: torch.zeros_like(p) for name, p in named.items()}
-        self._parameters, self._velocities = list[Tensor](named.values()), list(self.momenta.values())
+        self._parameters, self._velocities = list[Tensor](named.values()), list[Tensor | None](self.momenta.values())
 
     @torch.no_grad()
     def step(self, rate: Tensor) -> None:
