@@ -76,7 +76,9 @@ def test_descriptions_are_of_the_right_sense():
 
 @pytest.mark.parametrize("kind", ["glove300", "glove100"])
 def test_a_zero_vector_is_never_silent(kind):
-    with pytest.warns(UnknownNameWarning, match="no word of 'komondor' has a vector"):
+    with pytest.warns(
+        UnknownNameWarning, match="the embedding of 'komondor' as the mean of its words that have a vector is zero"
+    ):
         found = packaged_embeddings(kind, [BOXER, KOMONDOR])
     assert found[0].any()
     assert not found[1].any()

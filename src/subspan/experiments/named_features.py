@@ -51,7 +51,7 @@ def find_embeddings(features: FeatureSet, wanted: str | None) -> NDArray | None:
         return None
     if wanted in features.embeddings:
         vectors = features.embeddings[wanted]
-        warn_of_zero(features.class_names, vectors, f"in '{wanted}' of the feature file", stacklevel=3)
+        warn_of_zero(features.class_names, vectors, f"in '{wanted}' of the feature file")
         return vectors
     if wanted in PACKAGED:
         if wnids is None:

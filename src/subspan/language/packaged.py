@@ -12,17 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import safe_open
 
-from subspan.language.errors import EmbeddingError, warn_of_unknown
+from subspan.files.arrays import read_arrays
+from subspan.language.errors import OF_WORDS, EmbeddingError, warn_of_zero
 
 PACKAGED = ("glove300", "glove100", "description")
-
-
-class _Classes(NamedTuple):
-    rows: dict[str, int]  # by wnid
-    names: list[str]
-    definitions: list[str]
 
 
 def packaged_embeddings(kind: str, wnids: Sequence[str]) -> NDArray[np.float32]:
@@ -40,25 +34,24 @@ def packaged_embeddings(kind: str, wnids: Sequence[str]) -> NDArray[np.float32]:
     >>> bool(boxer @ mastiff > boxer @ vase)
     True
     """
-    vectors = _vectors(_known(kind))
-    classes = _classes()
-    missing = [wnid for wnid in wnids if classes.rows.get(wnid, len(vectors)) >= len(vectors)]
+    vectors, rows, names = _vectors(kind), _bundle().rows, _bundle().names
+    missing = [wnid for wnid in wnids if rows.get(wnid, len(vectors)) >= len(vectors)]
     if missing:
-        covered = "miniImageNet" if len(vectors) < len(classes.names) else "miniImageNet and tieredImageNet"
-        name = f" ({classes.names[classes.rows[missing[0]]]})" if missing[0] in classes.rows else ""
+        covered = "miniImageNet" if len(vectors) < len(rows) else "miniImageNet and tieredImageNet"
+        name = f" ({names[rows[missing[0]]]})" if missing[0] in rows else ""
         raise EmbeddingError(
             f"the packaged embeddings '{kind}' cover the {len(vectors)} classes of {covered} and lack class "
             f"'{missing[0]}'{name}; {len(missing)} of {len(wnids)} are missing"
         )
-    found = vectors[[classes.rows[wnid] for wnid in wnids]].astype(np.float32)
-    warn_of_unknown([classes.names[classes.rows[w]] for w, v in zip(wnids, found, strict=True) if not v.any()])
+    found = vectors[[rows[wnid] for wnid in wnids]].astype(np.float32)
+    warn_of_zero([names[rows[wnid]] for wnid in wnids], found, OF_WORDS)
     return found
 
 
 def packaged_covers(kind: str, wnids: Sequence[str]) -> bool:
     """Whether the package has embeddings of this kind for all of these classes."""
-    rows, count = _classes().rows, len(_vectors(_known(kind)))
-    return all(rows.get(wnid, count) < count for wnid in wnids)
+    count = len(_vectors(kind))
+    return all(_bundle().rows.get(wnid, count) < count for wnid in wnids)
 
 
 def names_of_wnids(wnids: Sequence[str]) -> tuple[str, ...] | None:
@@ -67,7 +60,7 @@ def names_of_wnids(wnids: Sequence[str]) -> tuple[str, ...] | None:
     >>> names_of_wnids(["n02108089"])
     ('boxer',)
     """
-    return _of_wnids(wnids, _classes().names)
+    return _of_wnids(wnids, _bundle().names)
 
 
 def definitions_of_wnids(wnids: Sequence[str]) -> tuple[str, ...] | None:
@@ -76,32 +69,31 @@ def definitions_of_wnids(wnids: Sequence[str]) -> tuple[str, ...] | None:
     >>> definitions_of_wnids(["n02165456"])
     ('small round bright-colored and spotted beetle that usually feeds on aphids and other insect pests',)
     """
-    return _of_wnids(wnids, _classes().definitions)
+    return _of_wnids(wnids, _bundle().definitions)
 
 
 def _of_wnids(wnids: Sequence[str], known: Sequence[str]) -> tuple[str, ...] | None:
-    rows = [_classes().rows.get(wnid) for wnid in wnids]
-    return None if None in rows else tuple(known[row] for row in rows if row is not None)
+    rows = _bundle().rows
+    return tuple(known[rows[wnid]] for wnid in wnids) if rows.keys() >= set(wnids) else None
 
 
-def _known(kind: str) -> str:
+def _vectors(kind: str) -> NDArray[np.float16]:
     if kind not in PACKAGED:
         raise EmbeddingError(f"there are no packaged embeddings '{kind}'; there are {', '.join(PACKAGED)}")
-    return kind
+    return _bundle().vectors[kind]
+
+
+class _Bundle(NamedTuple):
+    vectors: dict[str, NDArray[np.float16]]  # by kind
+    rows: dict[str, int]  # by wnid
+    names: list[str]
+    definitions: list[str]
 
 
 @cache
-def _classes() -> _Classes:
-    with _open() as path, safe_open(path, framework="np") as file:
-        header = json.loads(file.metadata()["subspan"])
-    return _Classes({wnid: i for i, wnid in enumerate(header["wnids"])}, header["names"], header["definitions"])
-
-
-@cache
-def _vectors(kind: str) -> NDArray[np.float16]:
-    with _open() as path, safe_open(path, framework="np") as file:
-        return file.get_tensor(kind)
-
-
-def _open():
-    return resources.as_file(resources.files("subspan.features.bundle") / "class-embeddings.safetensors")
+def _bundle() -> _Bundle:
+    with resources.as_file(resources.files("subspan.features.bundle") / "class-embeddings.safetensors") as path:
+        vectors, text = read_arrays(path, "subspan", EmbeddingError)
+    header = json.loads(text or "")
+    rows = {wnid: row for row, wnid in enumerate(header["wnids"])}
+    return _Bundle(vectors, rows, header["names"], header["definitions"])

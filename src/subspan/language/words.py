@@ -9,13 +9,14 @@ import codecs
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from subspan.language.errors import EmbeddingError, warn_of_unknown, warn_of_zero
+from subspan.language.errors import OF_WORDS, EmbeddingError, warn_of_zero
 from subspan.progress import progress_bar
 
 Vector = NDArray[np.floating]
@@ -33,18 +34,12 @@ def mean_of_words(names: Sequence[str], vectors: Mapping[str, Vector]) -> NDArra
     """
     if not vectors:
         raise EmbeddingError(f"there are no word vectors at all for names like '{names[0] if names else ''}'")
-    width = len(next(iter(vectors.values())))
-    result = np.zeros((len(names), width), np.float32)
-    unknown: list[str] = []
+    result = np.zeros((len(names), len(next(iter(vectors.values())))), np.float32)
     for name, mean in zip(names, result, strict=True):
         known = [vector for word in _split(name) for vector in _look_up(word, vectors)]
         if known:
             mean[:] = np.mean(known, axis=0)
-        else:
-            unknown.append(name)
-    warn_of_unknown(unknown)
-    found = [i for i, name in enumerate(names) if name not in unknown]
-    warn_of_zero([names[i] for i in found], result[found], "as the mean of its words")
+    warn_of_zero(names, result, OF_WORDS)
     return result
 
 
@@ -54,11 +49,7 @@ def words_of(names: Iterable[str]) -> set[str]:
     >>> sorted(words_of(["Potter's go-kart"]))
     ['Potter', "Potter's", 'go', 'go-kart', 'kart', 'potter', "potter's"]
     """
-    recorder = _Recorder()
-    for name in names:
-        for word in _split(name):
-            _look_up(word, recorder)
-    return recorder.asked
+    return {form for name in names for word in _split(name) for form in _forms(word)}
 
 
 def _split(name: str) -> list[str]:
@@ -69,22 +60,18 @@ def _look_up(word: str, vectors: Mapping[str, Vector]) -> list[Vector]:
     for form in (word.lower(), word):
         if form in vectors:
             return [vectors[form]]
+    return [vector for part in _parts(word) for vector in _look_up(part, vectors)]
+
+
+def _parts(word: str) -> list[str]:
+    """What stands for a word that has no vector."""
     if word.endswith(("'s", "'S")):
-        return _look_up(word[:-2], vectors)
-    if "-" in word:
-        return [vector for part in word.split("-") if part for vector in _look_up(part, vectors)]
-    return []
+        return [word[:-2]]
+    return [part for part in word.split("-") if part] if "-" in word else []
 
 
-class _Recorder(dict[str, Vector]):
-    """Knows no word, and remembers which were asked for."""
-
-    def __init__(self) -> None:
-        self.asked: set[str] = set()
-
-    def __contains__(self, word: object) -> bool:
-        self.asked.add(str(word))
-        return False
+def _forms(word: str) -> set[str]:
+    return {word, word.lower()}.union(*map(_forms, _parts(word)))
 
 
 def read_word_vectors(path: str | Path, words: Iterable[str], *, progress: bool = True) -> dict[str, Vector]:
@@ -154,11 +141,10 @@ def _vector(numbers: bytes, where: str) -> Vector:
 
 
 def _is_number(field: bytes) -> bool:
-    try:
+    with suppress(ValueError):
         float(field)
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _decompressed(raw: BinaryIO, path: Path) -> Iterable[bytes]:
