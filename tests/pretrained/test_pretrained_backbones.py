@@ -228,7 +228,7 @@ def test_a_function_of_your_own_gives_a_backbone():
         ("module:made_photographs.tiny_backbone", "must give a torch module"),
         ("open_clip:ViT-B-32", "is named open_clip:MODEL/WEIGHTS"),
         ("timm:resnet18@nowhere.pth", "there is no file 'nowhere.pth'"),
-        ("open_clip:@weights.pt", "are named open_clip:MODEL@FILE"),
+        ("open_clip:@weights.pt", "are named MODEL@FILE; got '@weights.pt'"),
     ],
 )
 def test_a_name_that_cannot_be_loaded_is_one_sentence(name: str, message: str):

@@ -152,7 +152,9 @@ def test_weights_may_come_from_a_file_and_must_all_fit(stand_ins, tmp_path: Path
     np.testing.assert_allclose(backbone.features(images), expected, rtol=1e-4, atol=1e-5)
     del state["0.weight"]
     torch.save(state, tmp_path / "weights.pth")
-    with pytest.raises(BackboneError, match=r"timm cannot load 'tiny@weights.pth': .*Missing key.*0.weight"):
+    with pytest.raises(
+        BackboneError, match=r"backbone 'timm:tiny@weights.pth' cannot be loaded: .*Missing key.*0.weight"
+    ):
         load_backbone("timm:tiny@weights.pth")
 
 
@@ -170,7 +172,7 @@ class Code:
 def test_code_in_a_file_of_weights_is_never_run(stand_ins, tmp_path: Path, name: str, monkeypatch):
     monkeypatch.delenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", raising=False)
     torch.save({**made.network().state_dict(), "code": Code(tmp_path / "it ran")}, tmp_path / "w.pth")
-    with pytest.raises(BackboneError, match=r"cannot load '.*@.*w\.pth': .*holds more than tensors") as refused:
+    with pytest.raises(BackboneError, match=r"'.*@.*w\.pth' cannot be loaded: .*holds more than tensors") as refused:
         load_backbone(f"{name}@{tmp_path / 'w.pth'}")
     assert "weights_only" not in str(refused.value), "torch advises to run what the file holds"
     assert not (tmp_path / "it ran").exists()
@@ -232,7 +234,7 @@ def test_a_model_of_the_hub_is_named_with_its_commit_and_its_code_never_run(tmp_
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("open_clip:ViT-B-32/openai", "open_clip cannot load 'ViT-B-32/openai': the hub cannot be reached"),
+        ("open_clip:ViT-B-32/openai", "'open_clip:ViT-B-32/openai' cannot be loaded: the hub cannot be reached"),
         ("open_clip:ViT-B-32/nonsense", "knows no weights 'nonsense' of 'ViT-B-32'; it knows laion, openai"),
         ("open_clip:nonsense/openai", "open_clip knows no model 'nonsense'"),
     ],

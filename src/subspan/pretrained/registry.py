@@ -6,6 +6,7 @@ A new source is one decorated function in a file of its own, and no edit elsewhe
 import contextlib
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from pickle import UnpicklingError
@@ -19,9 +20,9 @@ LONGEST = 400  # characters that are passed on of another package's message; som
 
 SOURCES = Registry("source of backbones", "register_source", ("subspan.pretrained",), "subspan.pretrained")
 # Decorates the function that loads backbones of a form, ``PREFIX:WHAT`` or a name alone, from what stands behind the
-# colon and the digest that is wanted. What of its work fails because a package is missing or does not fit belongs into
-# `optional_import`. ``packaged=True`` is said of a network that an installed package brings, so that it may be loaded
-# whoever names it.
+# colon and the digest that is wanted. Whatever it raises becomes one sentence, which says how to ``install`` the module
+# it ``needs`` where that could not be imported. ``packaged=True`` is said of a network that an installed package brings,
+# so that it may be loaded whoever names it, ``hub=True`` of a package that loads whatever it is asked for.
 register_source = SOURCES.named
 
 
@@ -40,7 +41,19 @@ def load_backbone(name: str, digest: str | None = None) -> Backbone:
     With a ``digest``, other weights are refused before the network computes anything.
     """
     source, what = _find(name)
-    return source.load()(what, digest)
+    try:
+        with _tensors_only() if source.facts.get("hub") else contextlib.nullcontext():
+            return source.load()(what, digest)
+    except BackboneError:
+        raise
+    except Exception as error:  # packages, the hub, file formats and torch raise kinds of their own
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, UnpicklingError):  # torch's own words advise to run what the file holds
+            reason = "it holds more than tensors and plain values, and was not read"
+        reason = reason if len(reason) <= LONGEST else f"{reason[:LONGEST]} ..."
+        lacking = "needs" in source.facts and sys.modules.get(source.facts["needs"]) is None
+        cure = f"; install what it needs with: {source.facts['install']}" if lacking else ""
+        raise BackboneError(f"backbone '{name}' cannot be loaded: {reason}{cure}") from error
 
 
 def is_packaged(name: str) -> bool:
@@ -60,33 +73,16 @@ def _find(name: str) -> tuple[Entry, str]:
 
 
 @contextlib.contextmanager
-def optional_import(backbone: str, install: str) -> Iterator[None]:
-    """Turn what a missing or unfitting package raises while it is imported into one sentence."""
-    try:
-        yield
-    except (ImportError, RuntimeError, AttributeError) as error:  # a torchvision that does not fit torch raises any
-        raise BackboneError(
-            f"backbone '{backbone}' cannot be loaded ({in_one_line(error)}); install it with: {install}"
-        ) from error
+def _tensors_only() -> Iterator[None]:
+    """While another package loads a model, it logs nothing, and torch reads tensors and plain values out of pickles.
 
-
-@contextlib.contextmanager
-def loading(package: str, name: str) -> Iterator[None]:
-    """Turn whatever another package raises while it loads a model into one sentence, and keep it from logging more.
-
-    Meanwhile torch reads nothing but tensors and plain values out of a pickle, whatever the package asks of it.
+    Whatever the package asks of torch, which else would run what a pickle holds.
     """
     before, forced = logging.root.manager.disable, os.environ.get(WEIGHTS_ONLY)
     logging.disable(logging.ERROR)
     os.environ[WEIGHTS_ONLY] = "1"
     try:
         yield
-    except UnpicklingError as error:  # torch's own words advise to run what the file holds
-        raise BackboneError(
-            f"{package} cannot load '{name}': it holds more than tensors and plain values, and was not read"
-        ) from error
-    except Exception as error:  # unknown names, the hub, the file formats and torch raise kinds of their own
-        raise BackboneError(f"{package} cannot load '{name}': {in_one_line(error)}") from error
     finally:
         logging.disable(before)
         if forced is None:
@@ -95,23 +91,13 @@ def loading(package: str, name: str) -> Iterator[None]:
             os.environ[WEIGHTS_ONLY] = forced
 
 
-def in_one_line(error: Exception) -> str:
-    """What another package says of its failure, however long, as a part of a sentence.
-
-    >>> in_one_line(ValueError("size mismatch:\\n    2 instead of 3"))
-    'size mismatch: 2 instead of 3'
-    """
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
-
-
-def split_file(source: str, name: str) -> tuple[str, Path | None]:
+def split_file(name: str) -> tuple[str, Path | None]:
     """Model and weights file of ``MODEL@FILE``; no file where there is only a model."""
     model, at, place = name.partition("@")
     if not at:
         return name, None
     if not model:
-        raise BackboneError(f"weights from a file are named {source}:MODEL@FILE; got '{source}:{name}'")
+        raise BackboneError(f"weights from a file are named MODEL@FILE; got '{name}'")
     if not Path(place).is_file():
-        raise BackboneError(f"backbone '{source}:{name}' cannot be loaded: there is no file '{place}'")
+        raise BackboneError(f"there is no file '{place}' of weights")
     return model, Path(place).resolve()

@@ -11,7 +11,8 @@ import importlib.abc
 import importlib.machinery
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import Any
 
 PACKAGE = "torchvision"
 
@@ -31,17 +32,13 @@ class _Module(types.ModuleType):
     def __getattr__(self, name: str) -> type:
         if name.startswith("__"):
             raise AttributeError(name)
-        made = _Nothing(name, (), {"__module__": self.__name__})
-        setattr(self, name, made)
-        return made
+        return _Nothing(name, (), {"__module__": self.__name__})
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds torchvision, whatever is asked of it."""
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         ours = fullname.partition(".")[0] == PACKAGE
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if ours else None
 
@@ -58,11 +55,10 @@ def importable_without_torchvision() -> Iterator[None]:
     try:
         importlib.import_module(PACKAGE)
     except (ImportError, RuntimeError, AttributeError):  # one that does not fit torch raises any of them
-        pass
+        finder = _Finder()
     else:
         yield
         return
-    finder = _Finder()
     _forget()
     sys.meta_path.insert(0, finder)
     try:
