@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subspan.images.errors import DataError
-from subspan.images.safe_pickle import load_dictionary, load_pickle
+from subspan.images.safe_pickle import as_dictionary, load_pickle
 
 
 class Hostile:
@@ -144,7 +144,7 @@ def test_damaged_bytes_give_an_error_or_plain_things(tmp_path_factory, data):
 def test_keys_come_as_text_however_they_were_written(tmp_path):
     path = tmp_path / "d.pkl"
     path.write_bytes(pickle.dumps({b"data": 1, "labels": 2}))
-    assert load_dictionary(path) == {"data": 1, "labels": 2}
+    assert as_dictionary(load_pickle(path), "d") == {"data": 1, "labels": 2}
     path.write_bytes(pickle.dumps([1]))
     with pytest.raises(DataError, match=r"d\.pkl must be a dictionary, got list"):
-        load_dictionary(path)
+        as_dictionary(load_pickle(path), "d.pkl")

@@ -52,7 +52,7 @@ def tiny(generator, **options):
 """,
     "mine/dots.py": """
 import numpy as np
-from subspan.images.formats.arrays import Block, image_set_of_blocks
+from subspan.images.lists import image_set
 
 TAKES = "a file of dots"
 
@@ -61,7 +61,7 @@ def recognise(path):
 
 def read(path, options):
     images = np.zeros((2, 8, 8, 3), np.uint8)
-    return image_set_of_blocks([Block(images, ["a", "b"], ["a/0", "b/0"], None)], path, options)
+    return image_set(images, ["a", "b"], ["a/0", "b/0"], [None, None], path)
 """,
     "mine-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n",
     "mine-1.0.dist-info/entry_points.txt": """

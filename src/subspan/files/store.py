@@ -12,7 +12,6 @@ pickle is written or read, and no link is followed out of the directory: it may 
 """
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -308,15 +307,19 @@ def _locked(file: Path, timeout: float) -> Iterator[None]:
         time.sleep(0.01)
 
 
+def _try_lock(descriptor: int) -> bool:
+    try:
+        _lock(descriptor)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
     def _unlock(descriptor: int) -> None:
         """Closing the file does it."""
@@ -324,14 +327,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                return False
-            raise
-        return True
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _unlock(descriptor: int) -> None:
         # Closing is not enough where a forked child holds a copy of the descriptor.

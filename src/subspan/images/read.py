@@ -1,11 +1,17 @@
-"""One verb for every format: ``read_images`` recognises what a path holds."""
+"""One verb for every format of ``formats/``: ``read_images`` recognises what a path holds."""
 
+from importlib import import_module
 from pathlib import Path
 
 from subspan.images.decode import Fit, ReadOptions
 from subspan.images.errors import DataError
-from subspan.images.formats.registry import image_formats
 from subspan.images.imageset import ImageSet
+from subspan.registry import Registry
+
+FORMATS = Registry("image format", "register_format", ("subspan.images.formats",), "subspan.images")
+# Decorates ``recognise(path) -> bool`` of a module that has ``read(path, options) -> ImageSet`` and ``TAKES``, what it
+# reads in words. ``ANY_CLASSES`` marks those that take any folders of classes: others are asked before them.
+register_format = FORMATS.named
 
 
 def read_images(
@@ -31,10 +37,12 @@ def read_images(
     place = Path(path)
     if not place.exists():
         raise DataError(f"there is nothing at {place}")
-    for module in image_formats():
+    modules = [import_module(entry.path.partition(":")[0]) for entry in FORMATS.entries()]
+    modules.sort(key=lambda module: getattr(module, "ANY_CLASSES", False))
+    for module in modules:
         if module.recognise(place):
             return module.read(place, ReadOptions(size, fit, parts, workers, progress))
-    taken = "; ".join(module.TAKES for module in image_formats())
+    taken = "; ".join(module.TAKES for module in modules)
     raise DataError(f"{place} holds {_contents(place)}; what can be read: {taken}")
 
 

@@ -33,11 +33,6 @@ def load_pickle(path: Path) -> Any:
         raise DataError(f"{path} is no whole pickle of arrays and plain containers: {error!r}") from error
 
 
-def load_dictionary(path: Path) -> dict[str, Any]:
-    """A pickled dictionary with text as keys, whether they were written as text or bytes."""
-    return {text(key): value for key, value in as_dictionary(load_pickle(path), str(path)).items()}
-
-
 # Fields of what was read, each checked for its kind: an error names ``where`` it stands.
 
 
@@ -94,11 +89,11 @@ def as_names(value: Any, where: str) -> list[str]:
     return [text(name) for name in names]
 
 
-def as_dictionary(value: Any, where: str) -> dict[Any, Any]:
-    """A dictionary as it is."""
+def as_dictionary(value: Any, where: str) -> dict[str, Any]:
+    """A dictionary with text as keys, whether they were written as text or bytes."""
     if not isinstance(value, dict):
         raise DataError(f"{where} must be a dictionary, got {type(value).__name__}")
-    return value
+    return {text(key): item for key, item in value.items()}
 
 
 class _Dtype:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from subspan.images.classfiles import by_folder, find_zips, has_images, image_set_of, open_images
 from subspan.images.decode import ReadOptions
-from subspan.images.formats.registry import register_format
 from subspan.images.imageset import ImageSet
+from subspan.images.read import register_format
 
 ANY_CLASSES = True
 TAKES = (

@@ -6,9 +6,9 @@ from pathlib import Path, PurePosixPath
 from subspan.images.classfiles import ImageFile, image_set_of, open_images
 from subspan.images.decode import ReadOptions
 from subspan.images.errors import DataError
-from subspan.images.formats.registry import register_format
 from subspan.images.imageset import PARTS, ImageSet
 from subspan.images.lists import COLUMNS, ENCODING, read_csv
+from subspan.images.read import register_format
 
 TAKES = "train.csv, val.csv and test.csv (filename,label) beside a flat folder, class folders or zips of images"
 
