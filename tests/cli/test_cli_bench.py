@@ -330,7 +330,7 @@ BAD = {
     "a folder for a file": (("--json", "."), "Invalid value for '--json'"),
     "a file for a folder": (("--report", __file__), "Invalid value for '--report'"),
     "embeddings": (("--embeddings", "glove"), "there are no embeddings 'glove'; the feature file has words"),
-    "embeddings file": (("--embeddings", "none.npz"), "'none.npz' is no readable npz file of embeddings"),
+    "embeddings file": (("--embeddings", "none.npz"), "'none.npz' is no readable npz file"),
     "dtype": (("--dtype", "float16"), "--dtype must be one of float32, float64, got 'float16'"),
     "device": (("--device", "tpu"), "^Error: device must be cpu, or cuda where there is a GPU; got 'tpu'"),
     "flag": (("--sohts", "3"), "No such option"),

@@ -383,7 +383,7 @@ def test_tiered_base_extra_development_and_novel_classes(tiny_set, tmp_path):
     by_name = dataclasses.replace(images, wnids=None, class_names=tuple(f"name {i}" for i in range(6)))
     assert recipe.make(by_name).novel_classes == (3, 5)
     strange = dataclasses.replace(images, wnids=None, class_names=tuple(f"train class {i}" for i in range(6)))
-    with pytest.raises(DataError, match=r"class n10000000 \(name 0, other\) is not among the 6 class names"):
+    with pytest.raises(DataError, match=r"class n10000000 \(name 0, other\) is not among these 6 classes"):
         recipe.make(strange)
     (tmp_path / "classes.json").write_text(json.dumps([{"wnid": "n10000000", "name": "x"}]))
     with pytest.raises(DataError, match="must list classes with wnid, words, split and train_part"):

@@ -300,7 +300,7 @@ def test_timm_itself_with_a_checkpoint_of_its_own(tmp_path: Path):
     assert (backbone.dim, backbone.preprocessing.size, backbone.preprocessing.resize) == (512, 224, 235)
     pixels = np.stack([backbone.preprocessing.pixels(image) for image in photographs["red"]])
     with torch.no_grad():
-        logits = whole(backbone.preprocessing.normalise(torch.from_numpy(pixels)))
+        logits = whole(torch.from_numpy(backbone.preprocessing.inputs(pixels)))
         found = whole.fc(torch.from_numpy(backbone.forward(pixels)))
     torch.testing.assert_close(found, logits, rtol=1e-3, atol=1e-3)
 
@@ -316,7 +316,7 @@ def test_open_clip_itself_with_a_checkpoint_of_its_own(tmp_path: Path):
     backbone = load_backbone(f"open_clip:RN50@{tmp_path / 'rn50.pt'}")
     pixels = np.stack([backbone.preprocessing.pixels(image) for image in made.photographs("red", 2)])
     with torch.no_grad():
-        expected = whole.encode_image(backbone.preprocessing.normalise(torch.from_numpy(pixels))).numpy()
+        expected = whole.encode_image(torch.from_numpy(backbone.preprocessing.inputs(pixels))).numpy()
     np.testing.assert_allclose(backbone.forward(pixels), expected, rtol=1e-3, atol=1e-4)
 
 
@@ -338,5 +338,5 @@ def test_transformers_itself_with_a_folder_of_its_own(tmp_path: Path, monkeypatc
     assert (backbone.preprocessing.fit, backbone.preprocessing.interpolation) == ("squash", "bilinear")
     pixels = np.stack([backbone.preprocessing.pixels(image) for image in made.photographs("red", 2)])
     with torch.no_grad():
-        expected = model(backbone.preprocessing.normalise(torch.from_numpy(pixels))).pooler_output.numpy()
+        expected = model(torch.from_numpy(backbone.preprocessing.inputs(pixels))).pooler_output.numpy()
     np.testing.assert_allclose(backbone.forward(pixels), expected, rtol=1e-3, atol=1e-4)

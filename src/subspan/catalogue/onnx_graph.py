@@ -17,6 +17,7 @@ from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.snapshot import Snapshot
 from subspan.pretrained.backbone import Backbone, Preprocessing, TorchBackbone
 from subspan.pretrained.onnx_file import OnnxBackbone
+from subspan.values import normalised
 
 PIXELS, PROBABILITIES, FAMILIARITY = "pixels", "probabilities", "familiarity"
 INPUTS, FEATURES = "subspan_inputs", "subspan_features"
@@ -31,7 +32,7 @@ class Normalise(nn.Module):
         self.preprocessing = preprocessing
 
     def forward(self, pixels: Tensor) -> Tensor:
-        return self.preprocessing.normalise(pixels)
+        return normalised(pixels, self.preprocessing.mean, self.preprocessing.std)
 
 
 class Score(nn.Module):

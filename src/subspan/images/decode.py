@@ -17,7 +17,7 @@ What becomes of images that are not plain 8-bit RGB:
 import io
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,8 +94,7 @@ def resize_all(arrays: Sequence[UInt8Array] | UInt8Array, files: Sequence[str], 
 
 def _fill(one: Callable[[int], UInt8Array], files: Sequence[str], options: ReadOptions, description: str) -> UInt8Array:
     """``one(i)`` for every file, in threads, in one array (n, height, width, 3)."""
-    size = options.size
-    n = len(files)
+    size, n = options.size, len(files)
     if size is not None and size < 1:
         raise DataError(f"the size of images must be at least 1, got {size}")
     if n == 0:
@@ -119,12 +118,11 @@ def _fill(one: Callable[[int], UInt8Array], files: Sequence[str], options: ReadO
         progress_bar(description, n, options.progress) as advance,
         ThreadPoolExecutor(options.workers or usable_cores()) as pool,
     ):
-        jobs = [pool.submit(job, first) for first in range(0, n, CHUNK)]
         try:
-            for done in as_completed(jobs):
-                advance(done.result())
+            for done in pool.map(job, range(0, n, CHUNK)):
+                advance(done)
         except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
             raise
     return images
 

@@ -2,9 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -52,8 +50,10 @@ class ImageSet:
             raise DataError(f"one wnid per class: {len(self.wnids)} wnids, {len(self.class_names)} class names")
         if self.parts is not None and len(self.parts) != n:
             raise DataError(f"one part per image: {len(self.parts)} parts, {n} images")
-        _refuse_repeats("class key", self.class_keys)
-        _refuse_repeats("file name", self.files)
+        for what, values in (("class key", self.class_keys), ("file name", self.files)):
+            if len(set(values)) < len(values):
+                value, times = Counter(values).most_common(1)[0]
+                raise DataError(f"every {what} may occur once, {value!r} occurs {times} times")
         if "" in self.files:
             raise DataError(f"every image needs a file name, image {self.files.index('')} has an empty one")
 
@@ -74,21 +74,11 @@ class ImageSet:
         """What identifies each class, (C,): its wnid, or its name where there are no wnids."""
         return self.class_names if self.wnids is None else self.wnids
 
-    @cached_property
-    def _class_of_key(self) -> dict[str, int]:
-        return {key: index for index, key in enumerate(self.class_keys)}
-
-    @cached_property
-    def _indices_by_class(self) -> tuple[IntArray, ...]:
-        order = np.argsort(self.labels, kind="stable")
-        cuts = np.searchsorted(self.labels[order], np.arange(1, len(self.class_names)))
-        return tuple(np.split(order.astype(np.int64), cuts))
-
     def class_index(self, key: str) -> int:
         """The class with this wnid (or name, where there are no wnids)."""
         try:
-            return self._class_of_key[key]
-        except KeyError:
+            return self.class_keys.index(key)
+        except ValueError:
             raise DataError(
                 f"class {key!r} is not in these images, which hold {len(self.class_keys)} classes such as "
                 f"{', '.join(map(repr, self.class_keys[:3]))}"
@@ -96,7 +86,7 @@ class ImageSet:
 
     def indices_of(self, class_index: int) -> IntArray:
         """Ascending indices of one class's images, (m,)."""
-        return self._indices_by_class[class_index]
+        return np.flatnonzero(self.labels == class_index)
 
     def digest(self) -> str:
         """sha256 over pixels, labels, class names, wnids, file names and parts, in order; not over ``source``."""
@@ -105,10 +95,3 @@ class ImageSet:
         sha.update(np.ascontiguousarray(self.labels).astype("<i8", copy=False).data)
         sha.update(np.ascontiguousarray(self.images).data)
         return sha.hexdigest()
-
-
-def _refuse_repeats(what: str, values: Sequence[str]) -> None:
-    if len(set(values)) == len(values):
-        return
-    value, times = Counter(values).most_common(1)[0]
-    raise DataError(f"every {what} may occur once, {value!r} occurs {times} times")

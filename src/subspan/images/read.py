@@ -42,13 +42,7 @@ def read_images(
     for module in modules:
         if module.recognise(place):
             return module.read(place, ReadOptions(size, fit, parts, workers, progress))
-    taken = "; ".join(module.TAKES for module in modules)
-    raise DataError(f"{place} holds {_contents(place)}; what can be read: {taken}")
-
-
-def _contents(path: Path) -> str:
-    if path.is_file():
-        return f"a file of {path.stat().st_size} bytes"
-    names = sorted(entry.name + "/" * entry.is_dir() for entry in path.iterdir())
-    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-    return f"{len(names)} entries ({shown})" if names else "nothing"
+    names = sorted(entry.name + "/" * entry.is_dir() for entry in place.iterdir()) if place.is_dir() else []
+    held = f"{len(names)} entries ({', '.join(names[:5])}{', ...' * (len(names) > 5)})" if names else "nothing"
+    held = held if place.is_dir() else f"a file of {place.stat().st_size} bytes"
+    raise DataError(f"{place} holds {held}; what can be read: {'; '.join(module.TAKES for module in modules)}")

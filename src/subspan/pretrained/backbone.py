@@ -1,9 +1,8 @@
 """What every pretrained network gives: its preprocessing, a digest of its weights, and features of photographs."""
 
-import dataclasses
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from subspan.images.decode import Fit, decode_image, usable_cores
 from subspan.images.errors import DataError
 
 if TYPE_CHECKING:  # torch is loaded where a network of torch is
-    from torch import Tensor, nn
+    from torch import nn
 
 Pixels = NDArray[np.uint8]
 Image = bytes | os.PathLike[str] | PIL.Image.Image | Pixels | ImageFile
@@ -86,15 +85,9 @@ class Preprocessing:
         mean, std = (np.asarray(values, np.float32) for values in (self.mean, self.std))
         return ((pixels.astype(np.float32, order="C") * np.float32(1 / 255) - mean) / std).transpose(0, 3, 1, 2)
 
-    def normalise(self, pixels: "Tensor") -> "Tensor":
-        """The same of tensors."""
-        from subspan.values import normalised
-
-        return normalised(pixels, self.mean, self.std)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Preprocessing":
@@ -146,40 +139,32 @@ class Backbone(ABC):
             it the error is raised.
         """
         features = np.full((len(images), self.dim), np.nan, np.float32)
-        for places, pixels in self._prepared(images, bad):
-            if len(pixels):
-                features[places] = self.forward(pixels)
-            if advance is not None:
-                advance(len(places))
-        return features
+        batches = [range(i, min(i + BATCH, len(images))) for i in range(0, len(images), BATCH)]
 
-    def _prepared(
-        self, images: Sequence[Image], bad: Callable[[int, DataError], None] | None
-    ) -> Iterator[tuple[list[int], Pixels]]:
-        """Batches of readable images with their places; the next batch is decoded while the network works."""
-
-        def one(place: int) -> Pixels | DataError:
+        def prepared(place: int) -> Pixels | DataError:
             try:
                 return self.preprocessing.pixels(images[place], f"number {place + 1}")
             except DataError as error:
                 return error
 
-        def ask(start: int) -> Iterator[Pixels | DataError]:
-            return pool.map(one, range(start, min(start + BATCH, len(images))))
-
         with ThreadPoolExecutor(usable_cores()) as pool:
-            ahead = ask(0)
-            for start in range(0, len(images), BATCH):
-                results, ahead = list(ahead), ask(start + BATCH)
+            jobs = [pool.map(prepared, places) for places in batches[:1]]
+            for places, following in zip(batches, [*batches[1:], range(0)], strict=False):
+                results = list(jobs.pop())
+                jobs.append(pool.map(prepared, following))  # decoded while the network works
                 good: dict[int, Pixels] = {}
-                for place, result in enumerate(results, start):
+                for place, result in zip(places, results, strict=True):
                     if isinstance(result, np.ndarray):
                         good[place] = result
                     elif bad is None:
                         raise result
                     else:
                         bad(place, result)
-                yield list(good), np.stack([*good.values()]) if good else np.empty((0, 0, 0, 3), np.uint8)
+                if good:
+                    features[list(good)] = self.forward(np.stack(list(good.values())))
+                if advance is not None:
+                    advance(len(places))
+        return features
 
     def about(self) -> dict[str, Any]:
         """What a model stores of its backbone."""

@@ -21,8 +21,8 @@ LONGEST = 400  # characters that are passed on of another package's message; som
 SOURCES = Registry("source of backbones", "register_source", ("subspan.pretrained",), "subspan.pretrained")
 # Decorates the function that loads backbones of a form, ``PREFIX:WHAT`` or a name alone, from what stands behind the
 # colon and the digest that is wanted. Whatever it raises becomes one sentence, which says how to ``install`` the module
-# it ``needs`` where that could not be imported. ``packaged=True`` is said of a network that an installed package brings,
-# so that it may be loaded whoever names it, ``hub=True`` of a package that loads whatever it is asked for.
+# it ``needs`` where that could not be imported. ``packaged=True`` is said of a network that an installed package
+# brings, so that it may be loaded whoever names it, ``hub=True`` of a package that loads whatever it is asked for.
 register_source = SOURCES.named
 
 

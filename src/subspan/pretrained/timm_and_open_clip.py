@@ -82,8 +82,8 @@ def _preprocessing(data: dict[str, Any], name: str) -> Preprocessing:
     mode, interpolation = data.get("crop_mode", "center"), data["interpolation"]
     if channels != 3 or height != size or mode not in ("center", "squash"):
         raise BackboneError(
-            f"backbone '{name}' wants inputs {channels} x {height} x {size}, cropped by '{mode}'; only squares of three "
-            "channels, by 'center' or 'squash', are made here"
+            f"backbone '{name}' wants inputs {channels} x {height} x {size}, cropped by '{mode}'; only squares of "
+            "three channels, by 'center' or 'squash', are made here"
         )
     return Preprocessing(
         size=int(size),

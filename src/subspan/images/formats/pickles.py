@@ -33,7 +33,7 @@ from subspan.images.safe_pickle import as_array, as_dictionary, as_labels, as_na
 
 TAKES = (
     "all.pickle, miniImageNet_category_split_*.pickle, mini-imagenet-cache-*.pkl, or one such file; CIFAR-100's python "
-    "files (train, test and meta); tieredImageNet: <train|val|test>_images_png.pkl or _images.npz, each with _labels.pkl"
+    "files (train, test, meta); tieredImageNet: <train|val|test>_images_png.pkl or _images.npz, each with _labels.pkl"
 )
 WHOLE = "all.pickle"
 SUFFIXES = (".pickle", ".pkl")
@@ -97,7 +97,7 @@ def _pickle(file: Path, part: str | None) -> tuple[UInt8Array, list[str], list[s
     elif "data" in record and (found := {"labels", "fine_labels"}.intersection(record)):
         images = _pixels(record["data"], f"data of {file}")
         labels = as_labels(record[name := found.pop()], f"{name} of {file}")
-        names = _names_by_label(record, labels, file) if name == "labels" else _names_of_cifar(file.with_name("meta"))
+        names = _names_by_label(record, labels, file)
     else:
         raise DataError(
             f"{file} holds {', '.join(record) or 'nothing'}; data and labels or image_data and class_dict are needed"
@@ -191,12 +191,11 @@ def _by_index(classes: Any, n: int, file: Path) -> tuple[IntArray, dict[int, str
     return labels, names
 
 
-def _names_of_cifar(meta: Path) -> dict[int, str]:
-    names = as_dictionary(load_pickle(meta), str(meta)).get("fine_label_names")
-    return dict(enumerate(as_names(names, f"fine_label_names of {meta}")))
-
-
 def _names_by_label(record: dict[str, Any], labels: IntArray, file: Path) -> dict[int, str]:
+    if "fine_labels" in record:
+        meta = file.with_name("meta")
+        known = as_dictionary(load_pickle(meta), str(meta)).get("fine_label_names")
+        return dict(enumerate(as_names(known, f"fine_label_names of {meta}")))
     if "catname2label" in record:
         where = f"catname2label of {file}"
         known = as_dictionary(record["catname2label"], where)

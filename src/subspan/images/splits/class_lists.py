@@ -93,20 +93,15 @@ class TieredClasses(ClassLists):
         """The split of these images; classes are found by wnid, or where the images have none by their words."""
         path = find_list(images, self.lists, ("classes.json",), "split 'tiered'")
         rows = read_json(path)
+        known = {key: i for i, key in enumerate(images.class_keys)}
+        chosen: dict[str, list[int]] = {"a": [], "b": [], "val": [], "test": []}
         try:
-            chosen: dict[str, list[int]] = {"a": [], "b": [], "val": [], "test": []}
             for row in rows:
-                chosen[row["train_part"] or row["split"]].append(_class_of_row(images, row))
+                names = (row["wnid"],) if images.wnids is not None else (row["words"], row["name"])
+                found = [known[name] for name in names if name in known]
+                if not found:
+                    raise DataError(f"class {row['wnid']} ({row['words']}) is not among these {len(known)} classes")
+                chosen[row["train_part"] or row["split"]].append(found[0])
         except (KeyError, TypeError) as error:
             raise DataError(f"{path} must list classes with wnid, words, split and train_part: {error!r}") from error
         return self.of_classes(images, chosen["a"], chosen["val"], chosen["test"], chosen["b"])
-
-
-def _class_of_row(images: ImageSet, row: dict[str, str]) -> int:
-    if images.wnids is not None:
-        return images.class_index(row["wnid"])
-    known = {name: i for i, name in enumerate(images.class_names)}
-    for name in (row["words"], row["name"]):
-        if name in known:
-            return known[name]
-    raise DataError(f"class {row['wnid']} ({row['words']}) is not among the {len(known)} class names of these images")
