@@ -3,7 +3,7 @@
 Last measured 2026-11-15, 2 quiet CPU cores (AMD EPYC virtual machine), torch 2.13.0, one thread a request; one run,
 10 s for each number of clients:
 
-    clients   requests/s   p50       p99       all answered 200   classes taught beside it, median
+    clients   requests/s   p50       p99       all answered 200   classes added beside it, median
        1         12.8        72 ms    154 ms   128                10, 0.29 s
        8         44.3       152 ms    354 ms   448                10, 0.37 s
       32         46.7       698 ms    800 ms   494                10, 0.37 s
@@ -19,9 +19,9 @@ line, so their p99 is their number over the rate.
 
 The catalogue: ten classes of pieces of the two photographs that come with scikit-learn, EfficientNet-Lite0, in a
 temporary folder. The service is a process of its own with the defaults, but for the rate limit, which would stop a
-benchmark. Every client keeps one connection and asks about one JPEG (320 x 320) after the other; beside them a teacher
-teaches a new class from five JPEGs every second, or as soon as it is done with the last one. At the end every class
-whose teaching was acknowledged must be in the service's answer and in the store, opened anew. Then eight clients send
+benchmark. Every client keeps one connection and asks about one JPEG (320 x 320) after the other; beside them another
+adds a new class from five JPEGs every second, or as soon as it is done with the last one. At the end every class that
+was acknowledged must be in the service's answer and in the store, opened anew. Then eight clients send
 the corpus of bad uploads (tests/serve/bad_uploads.py): every answer must be a 4xx with one sentence. Clients and
 service share the cores. Memory is the peak of the service (VmHWM).
 """
@@ -114,26 +114,26 @@ def repeat(seconds: float, count: int, work: Callable[[int], Callable[[], None]]
     return time.perf_counter() - began
 
 
-class Teacher:
-    """Teaches a new class every second; knows which were acknowledged."""
+class Adding:
+    """Adds a new class every second; knows which were acknowledged."""
 
     def __init__(self, port: int) -> None:
-        self.client, self.taught = Client(port), []
+        self.client, self.added = Client(port), []
         self.seconds: list[float] = []
 
     def step(self) -> None:
         began = time.perf_counter()
-        name = f"taught {len(self.taught)}"
+        name = f"added {len(self.added)}"
         status, answer = self.client.ask(
-            "POST", "/classes", *form(list(itertools.islice(pieces(100 + len(self.taught)), 5)), name=name)
+            "POST", "/classes", *form(list(itertools.islice(pieces(100 + len(self.added)), 5)), name=name)
         )
         assert status == 201, answer
-        self.taught.append(name)
+        self.added.append(name)
         self.seconds.append(time.perf_counter() - began)
         time.sleep(max(0.0, 1 - self.seconds[-1]))
 
 
-def load(port: int, teacher: Teacher, clients: int, seconds: float) -> None:
+def load(port: int, adding: Adding, clients: int, seconds: float) -> None:
     latencies: list[float] = []
     statuses: Counter[int] = Counter()
     images = [next(pieces(seed)) for seed in range(BASE)]
@@ -152,16 +152,16 @@ def load(port: int, teacher: Teacher, clients: int, seconds: float) -> None:
 
         return step
 
-    before = len(teacher.seconds)
-    teaching = threading.Thread(target=lambda: repeat(seconds, 1, lambda _: teacher.step))
-    teaching.start()
+    before = len(adding.seconds)
+    beside = threading.Thread(target=lambda: repeat(seconds, 1, lambda _: adding.step))
+    beside.start()
     took = repeat(seconds, clients, work)
-    teaching.join()
+    beside.join()
     p50, p99 = (1000 * float(np.percentile(latencies, p)) for p in (50, 99))
-    taught = teacher.seconds[before:]
+    took_each = adding.seconds[before:]
     print(
         f"{clients:3d} clients  {len(latencies) / took:6.1f} requests/s   p50 {p50:6.0f} ms   p99 {p99:6.0f} ms   "
-        f"statuses {dict(statuses)}   {len(taught)} classes taught, median {np.median(taught):.2f} s"
+        f"statuses {dict(statuses)}   {len(took_each)} classes added, median {np.median(took_each):.2f} s"
     )
 
 
@@ -228,20 +228,20 @@ def main() -> None:
         with service(path) as (port, pid):
             Client(port).ask("POST", "/predict", *form([next(pieces(0))]))
             print(f"service ready, peak memory {peak_memory(pid)}")
-            teacher = Teacher(port)
+            adding = Adding(port)
             for clients in CLIENTS:
-                load(port, teacher, clients, arguments.seconds)
+                load(port, adding, clients, arguments.seconds)
             print(f"peak memory after load {peak_memory(pid)}")
             abuse(port, arguments.seconds / 2)
             print(f"peak memory after abuse {peak_memory(pid)}")
-            expected = [*sorted(f"place {seed}" for seed in range(BASE)), *teacher.taught]
+            expected = [*sorted(f"place {seed}" for seed in range(BASE)), *adding.added]
             answered = [one["name"] for one in Client(port).ask("GET", "/classes")[1]["classes"]]
             sessions = Client(port).ask("GET", "/sessions")[1]["sessions"]
             assert answered == expected, "the service has lost a class"
-            assert len(sessions) == 1 + len(teacher.taught), "the service has lost a session"
+            assert len(sessions) == 1 + len(adding.added), "the service has lost a session"
         stored = [one.name for one in Catalogue.open(path).classes()]
         assert stored == expected, "the store has lost a class"
-        print(f"nothing lost: {len(teacher.taught)} classes acknowledged, all in the service and in the store")
+        print(f"nothing lost: {len(adding.added)} classes acknowledged, all in the service and in the store")
 
 
 if __name__ == "__main__":

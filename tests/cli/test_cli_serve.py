@@ -92,6 +92,7 @@ def test_without_the_extra_it_says_what_to_install(catalogue: Path, monkeypatch)
     from subspan.serve.settings import ServeSettings
 
     monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "subspan.serve.connections", raising=False)
     options = dict.fromkeys(ServeSettings.__dataclass_fields__)
     with pytest.raises(ValueError, match=r"install it with: pip install 'subspan\[serve\]'"):
         serve(catalogue=catalogue, backbone=None, **options)

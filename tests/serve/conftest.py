@@ -58,8 +58,8 @@ def client(serve) -> TestClient:
 
 
 @pytest.fixture
-def held_teacher(colours: Catalogue, monkeypatch):
-    """Teachers stop before they learn: (event set when one has come so far, event that lets all go on)."""
+def held_session(colours: Catalogue, monkeypatch):
+    """Sessions stop before they learn: (event set when one has come so far, event that lets all go on)."""
     came, go = threading.Event(), threading.Event()
     learn = colours._write
 

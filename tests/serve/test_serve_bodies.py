@@ -1,7 +1,7 @@
 """What a write may hold: the body that its route declares, with the keys that it knows; all else changes nothing."""
 
 import pytest
-from uploading import WRITE, pictures, teach
+from uploading import WRITE, add, pictures
 
 import made_photographs as made
 from subspan.catalogue.catalogue import Catalogue
@@ -34,7 +34,7 @@ JSON = "application/json"
 )
 def test_an_undo_that_is_not_understood_undoes_nothing(client, colours: Catalogue, content, kind, status):
     seen = colours.version
-    last = teach(client, "pink").json()["version"]  # by somebody else
+    last = add(client, "pink").json()["version"]  # by somebody else
     headers = WRITE if kind is None else {**WRITE, "Content-Type": kind}
     body = content.replace(b"SEEN", seen.encode()).replace(b"LAST", last.encode())
     refused = client.post("/undo", content=body, headers=headers)
@@ -44,7 +44,7 @@ def test_an_undo_that_is_not_understood_undoes_nothing(client, colours: Catalogu
 
 @pytest.mark.parametrize("route", ["/undo?version=SEEN", "/classes?description=pale"])
 def test_what_belongs_into_the_body_does_not_count_in_the_address(client, colours: Catalogue, route: str):
-    last = teach(client, "pink").json()["version"]
+    last = add(client, "pink").json()["version"]
     files = pictures("grey", 2) if route.startswith("/classes") else None
     refused = client.post(route, data=files and {"name": "grey"}, files=files, headers=WRITE)
     assert (refused.status_code, refused.json()["error"].partition(": ")[2]) == (
@@ -54,7 +54,7 @@ def test_what_belongs_into_the_body_does_not_count_in_the_address(client, colour
     assert read(colours.path).current == last
 
 
-def test_a_class_with_an_unknown_key_is_not_taught(client, colours: Catalogue):
+def test_a_class_with_an_unknown_key_is_not_added(client, colours: Catalogue):
     before = colours.version
     misspelt = client.post(
         "/classes", data={"name": "pink", "descripton": "pale"}, files=pictures("pink", 2), headers=WRITE
@@ -67,7 +67,7 @@ def test_a_class_with_an_unknown_key_is_not_taught(client, colours: Catalogue):
 
 
 @pytest.mark.parametrize("content", [{"json": {"name": "pink"}}, {"data": {"name": "pink"}}, {"content": b"pink"}])
-def test_a_class_is_taught_by_a_multipart_form_only(client, content):
+def test_a_class_is_added_by_a_multipart_form_only(client, content):
     refused = client.post("/classes", **content, headers=WRITE)
     assert refused.status_code == 415
     assert "the body must be of content type multipart/form-data; got " in refused.json()["error"]
@@ -78,7 +78,7 @@ def test_a_session_written_between_check_and_undo_is_not_undone(
     client, colours: Catalogue, backbone, monkeypatch, reading: int
 ):
     """Another process writes right after the undo has read the pointer for the first, for the second time."""
-    mine = teach(client, "pink").json()["version"]
+    mine = add(client, "pink").json()["version"]
     other = Catalogue.open(colours.path, backbone)
     features = other.features(made.photographs("grey", 3))
     readings = 0

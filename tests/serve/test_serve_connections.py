@@ -20,7 +20,7 @@ from uploading import TOKEN, WRITE, pictures
 import made_photographs as made
 from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.options import CatalogueOptions
-from subspan.serve.log import Thinned
+from subspan.serve.rate import Thinned
 from waiting import wait_until
 
 HANDLES = 128
@@ -111,7 +111,7 @@ def closed(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("first", [b"", HEAD, HEAD + b"\r\n"], ids=["idle", "half a head", "answered"])
-def test_with_more_connections_than_file_handles_questions_are_answered_and_classes_taught(patient, first: bytes):
+def test_with_more_connections_than_file_handles_questions_are_answered_and_classes_added(patient, first: bytes):
     with patient.connections(HANDLES + 12, first) as sockets:
         assert patient.health() == 200
         write = {"data": {"name": "pink"}, "files": pictures("pink", 3), "headers": WRITE, "timeout": 60}

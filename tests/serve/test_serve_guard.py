@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fastapi.routing import APIRoute
-from uploading import TOKEN, WRITE, pictures, teach
+from uploading import TOKEN, WRITE, add, pictures
 
 from subspan.serve.access import Access, find_token
 from subspan.serve.app import create_app
@@ -66,16 +66,16 @@ def test_elsewhere_everything_but_the_files_of_the_page_needs_the_token(serve, s
     for path in PAGE:
         assert client.get(path).status_code == 200
         assert client.post(path).status_code == 401
-    assert teach(client, "pink").status_code == 201
+    assert add(client, "pink").status_code == 201
 
 
 def test_no_route_was_forgotten(colours):
     """Every route of the application, also ones to come: open without a token only where it is known to be harmless."""
     app = create_app(colours, ServeSettings(host="0.0.0.0"), TOKEN)
-    access = Access.of(ServeSettings(host="0.0.0.0"), TOKEN)
+    access = Access(ServeSettings(host="0.0.0.0"), TOKEN)
     routes = {(method, route.path) for route in app.routes if isinstance(route, APIRoute) for method in route.methods}
     assert {route for route in routes if not access.needs_token(*route)} == {("GET", path) for path in PAGE}
-    local = Access.of(ServeSettings(), TOKEN)
+    local = Access(ServeSettings(), TOKEN)
     assert {path for method, path in routes if method == "POST" and not local.needs_token(method, path)} == {"/predict"}
 
 
@@ -83,7 +83,7 @@ def test_a_page_of_another_site_gets_nothing(client):
     for origin in ("https://evil.example", "null", "http://127.0.0.1:9000", "http://127.0.0.1:8000.evil.example"):
         refused = client.get("/classes", headers={"Origin": origin})
         assert refused.status_code == 403
-        assert teach_from(client, origin).status_code == 403
+        assert add_from(client, origin).status_code == 403
     assert client.get("/classes", headers={"Origin": "http://127.0.0.1:8000"}).status_code == 200
     answer = client.options(
         "/classes", headers={"Origin": "http://127.0.0.1:8000", "Access-Control-Request-Method": "POST"}
@@ -91,7 +91,7 @@ def test_a_page_of_another_site_gets_nothing(client):
     assert not any(name.startswith("access-control") for name in answer.headers)
 
 
-def teach_from(client, origin: str):
+def add_from(client, origin: str):
     return client.post("/classes", data={"name": "x"}, files=pictures("pink", 1), headers={**WRITE, "Origin": origin})
 
 
@@ -147,7 +147,7 @@ def test_guessing_the_token_is_slow_too(serve):
 )
 def test_a_body_that_comes_too_slowly_or_is_too_long_is_not_waited_for(colours, settings, chunks, status):
     service = Service(colours, ServeSettings(**settings))
-    guard = Guard(_reader, service.settings, Access.of(service.settings, TOKEN), service.metrics)
+    guard = Guard(_reader, service.settings, Access(service.settings, TOKEN), service.metrics)
     answers, coming = [], iter(chunks)
 
     async def receive():

@@ -109,10 +109,10 @@ def wait_for_text(page, selector: str, wanted: str) -> None:
 
 def fill_in(page, name: str, files: list[Path]) -> None:
     page.get_by_label("What do the images show?").fill(name)
-    page.set_input_files("#teach-files", files)
+    page.set_input_files("#add-files", files)
 
 
-def test_teach_classify_and_undo(visit, colours, dahlias):
+def test_add_classify_and_undo(visit, colours, dahlias):
     page = visit()
     assert text(page, "h1") == "colours"
     assert text(page, "#summary") == "4 classes"
@@ -131,11 +131,11 @@ def test_teach_classify_and_undo(visit, colours, dahlias):
     assert [100 * part / whole for part, whole in zip(filled, widths, strict=True)] == pytest.approx(shares, abs=1)
 
     fill_in(page, " dahlia ", dahlias[:4])
-    assert text(page, "#teach-status") == "4 images to teach from."
+    assert text(page, "#add-status") == "4 images to learn from."
     assert page.locator("#examples img").count() == 4
     page.get_by_role("button", name="Remove dahlia 3.jpg").click()
     assert page.locator("#examples img").count() == 3
-    page.get_by_role("button", name="Teach", exact=True).click()
+    page.get_by_role("button", name="Add", exact=True).click()
     wait_for_text(page, "#report-title", "Learned dahlia from 3 images")
     entry = colours.sessions()[-1]
     assert (entry.classes, entry.examples) == (("dahlia",), 3)
@@ -144,9 +144,9 @@ def test_teach_classify_and_undo(visit, colours, dahlias):
         f"{entry.check.after:.1f} %",
     ]
     wait_for_text(page, "#answers h3", "dahlia")  # asked again by itself
-    sync_api.expect(page.locator("#teach-progress")).to_be_hidden()
-    assert text(page, "#teach-status") == ""
-    wait_for_text(page, "#summary", "5 classes, 1 of them taught")
+    sync_api.expect(page.locator("#add-progress")).to_be_hidden()
+    assert text(page, "#add-status") == ""
+    wait_for_text(page, "#summary", "5 classes, 1 of them added")
     near = [point.name for point in colours.weight_map().points if point.near]
     wait_for_text(page, "#map-text", "Nearest to dahlia among the base classes: ")
     assert all(name in text(page, "#map-text") for name in near)
@@ -162,15 +162,15 @@ def test_teach_classify_and_undo(visit, colours, dahlias):
     assert page.get_by_role("button", name="Undo").count() == 0
 
 
-def test_the_progress_is_shown_and_questions_are_answered_meanwhile(visit, dahlias, held_teacher):
-    came, go = held_teacher
+def test_the_progress_is_shown_and_questions_are_answered_meanwhile(visit, dahlias, held_session):
+    came, go = held_session
     page = visit()
     fill_in(page, "dahlia", dahlias[:3])
-    page.get_by_role("button", name="Teach", exact=True).click()
+    page.get_by_role("button", name="Add", exact=True).click()
     assert came.wait(20)
-    wait_for_text(page, "#teach-status", "Learning …")
-    assert page.get_by_role("progressbar", name="Progress of teaching").is_visible()
-    assert page.get_by_role("button", name="Teach", exact=True).is_disabled()
+    wait_for_text(page, "#add-status", "Learning …")
+    assert page.get_by_role("progressbar", name="Progress of adding").is_visible()
+    assert page.get_by_role("button", name="Add", exact=True).is_disabled()
     page.set_input_files("#classify-files", dahlias[4])
     page.locator("#answers .bars").wait_for()
     assert text(page, "#answers h3") in BASE
@@ -186,8 +186,8 @@ def test_a_bad_file_is_explained_and_nothing_is_learned(visit, colours, dahlias,
     assert "Image number 1 is none of JPEG, PNG, WEBP, GIF, BMP." in text(page, "#answers")
     assert page.locator("#answers .bars").count() == 1  # the good one is answered
     fill_in(page, "dahlia", [dahlias[0], broken])
-    page.get_by_role("button", name="Teach", exact=True).click()
-    wait_for_text(page, "#teach-status", "Image number 2 is none of JPEG, PNG, WEBP, GIF, BMP.")
+    page.get_by_role("button", name="Add", exact=True).click()
+    wait_for_text(page, "#add-status", "Image number 2 is none of JPEG, PNG, WEBP, GIF, BMP.")
     assert page.locator("#examples img").count() == 2  # still there, to be mended
     assert len(colours.sessions()) == 1
 
@@ -195,18 +195,18 @@ def test_a_bad_file_is_explained_and_nothing_is_learned(visit, colours, dahlias,
 def test_without_the_token_nothing_is_learned_and_it_is_asked_for(visit, colours, dahlias):
     page = visit(fragment="")
     fill_in(page, "dahlia", dahlias[:2])
-    teach = page.get_by_role("button", name="Teach", exact=True)
-    teach.click()
+    button = page.get_by_role("button", name="Add", exact=True)
+    button.click()
     page.get_by_role("dialog").wait_for()
-    wait_for_text(page, "#teach-status", "This needs the token that the service was started with.")
+    wait_for_text(page, "#add-status", "This needs the token that the service was started with.")
     page.locator("#token").fill("not the token at all")
     page.get_by_role("button", name="Use it").click()
-    teach.click()
+    button.click()
     wait_for_text(page, "#token-why", "This token was not accepted.")
     assert len(colours.sessions()) == 1
     page.locator("#token").fill(TOKEN)
     page.keyboard.press("Enter")
-    teach.click()
+    button.click()
     wait_for_text(page, "#report-title", "Learned dahlia from 2 images")
     assert page.evaluate("Object.values(localStorage).length + document.cookie.length") == 0
     assert page.evaluate("Object.values(sessionStorage)") == [TOKEN]
@@ -241,13 +241,13 @@ def test_images_are_dropped_and_pasted_where_they_belong(visit):
     image = made.encoded(made.photographs("green", 1)[0])
     send_files(page, "drop", '[data-zone="classify"]', "dropped.png", image)
     wait_for_text(page, "#answers", "dropped.png")
-    send_files(page, "drop", '[data-zone="teach"]', "dropped for teaching.png", image)
+    send_files(page, "drop", '[data-zone="add"]', "dropped for adding.png", image)
     send_files(page, "drop", "header", "dropped beside.png", image)  # neither taken nor opened instead of the page
     page.locator("#name").focus()
-    send_files(page, "paste", "#name", "pasted for teaching.png", image)
+    send_files(page, "paste", "#name", "pasted for adding.png", image)
     assert page.locator("#examples img").evaluate_all("all => all.map((one) => one.alt)") == [
-        "dropped for teaching.png",
-        "pasted for teaching.png",
+        "dropped for adding.png",
+        "pasted for adding.png",
     ]
     page.locator("#reject").focus()
     send_files(page, "paste", "body", "pasted.png", image)
@@ -268,18 +268,18 @@ def test_what_is_missing_is_said_and_focused(visit):
     page = visit()
     page.locator("#name").focus()
     page.keyboard.press("Enter")
-    assert text(page, "#teach-status") == "Say first what the images show."
+    assert text(page, "#add-status") == "Say first what the images show."
     assert page.evaluate("document.activeElement.id") == "name"
     page.keyboard.type("wolf")
     page.keyboard.press("Enter")
-    assert text(page, "#teach-status") == "Add at least one image first."
-    assert page.evaluate("document.activeElement.id") == "teach-files"
+    assert text(page, "#add-status") == "Add at least one image first."
+    assert page.evaluate("document.activeElement.id") == "add-files"
 
 
 def test_a_read_only_page_and_the_description_for_programs(visit):
     page = visit("#operations section", fragment="#api", settings={"read_only": True})
-    wait_for_text(page, "#teach-status", "This service answers questions only.")  # another request than the operations
-    assert page.get_by_role("button", name="Teach", exact=True).is_disabled()
+    wait_for_text(page, "#add-status", "This service answers questions only.")  # another request than the operations
+    assert page.get_by_role("button", name="Add", exact=True).is_disabled()
     described = page.locator("#operations h3").all_inner_texts()
     assert {"POST /predict", "POST /classes", "GET /classes", "POST /undo", "GET /metrics"} <= set(described)
 
@@ -321,7 +321,7 @@ def test_everyone_can_read_and_reach_it(visit, dahlias, broken, scheme: str, wid
     page.set_input_files("#classify-files", [dahlias[0], broken])
     wait_for_text(page, "#classify-status", "1 image could not be classified")
     fill_in(page, "a class with a very long name that goes on and on and on", dahlias[:2])
-    page.get_by_role("button", name="Teach", exact=True).click()
+    page.get_by_role("button", name="Add", exact=True).click()
     wait_for_text(page, "#report-title", "Learned a class with a very long name")
     page.locator("summary").evaluate_all("all => all.forEach((one) => one.parentElement.open = true)")
     page.locator("#operations section").first.wait_for()
@@ -334,5 +334,5 @@ def test_everyone_can_read_and_reach_it(visit, dahlias, broken, scheme: str, wid
     for _ in range(40):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id"))
-    wanted = {"token-button", "classify-files", "reject", "clear", "name", "teach-files", "teach-button", "undo"}
+    wanted = {"token-button", "classify-files", "reject", "clear", "name", "add-files", "add-button", "undo"}
     assert wanted <= reached

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from uploading import BASE, WRITE, pictures, teach, uploads
+from uploading import BASE, WRITE, add, pictures, uploads
 
 import made_photographs as made
 from subspan.catalogue.catalogue import Catalogue
@@ -49,8 +49,8 @@ def test_predict_may_say_none_of_these(client, colours: Catalogue):
         assert "held-out examples" in refused.json()["error"]
 
 
-def test_teach_log_map_and_undo(client, colours: Catalogue):
-    answer = teach(client, "  white \t wolf ", description="a pale wolf")
+def test_add_log_map_and_undo(client, colours: Catalogue):
+    answer = add(client, "  white \t wolf ", description="a pale wolf")
     assert answer.status_code == 201
     report = answer.json()
     assert (report["kind"], report["classes"], report["examples"]) == ("add_classes", ["white wolf"], 5)
@@ -67,7 +67,7 @@ def test_teach_log_map_and_undo(client, colours: Catalogue):
     assert [one["name"] for one in points if one["newest"]] == ["white wolf"]
     assert sum(one["near"] for one in points) == 3
 
-    assert teach(client, "white wolf", 2).json()["kind"] == "add_examples"
+    assert add(client, "white wolf", 2).json()["kind"] == "add_examples"
     assert client.post("/undo", headers=WRITE).json()["kind"] == "add_examples"
     assert client.post("/undo", headers=WRITE).json()["classes"] == ["white wolf"]
     assert names(client) == sorted(BASE)
@@ -78,12 +78,12 @@ def test_teach_log_map_and_undo(client, colours: Catalogue):
 
 def test_undo_takes_back_only_what_the_client_saw(client):
     seen = client.get("/sessions").json()["sessions"][-1]["version"]
-    taught = teach(client, "pink").json()["version"]  # by somebody else
+    added = add(client, "pink").json()["version"]  # by somebody else
     refused = client.post("/undo", json={"version": seen}, headers=WRITE)
     assert refused.status_code == 409
     assert "another one by now" in refused.json()["error"]
     assert "pink" in names(client)
-    assert client.post("/undo", json={"version": taught}, headers=WRITE).status_code == 200
+    assert client.post("/undo", json={"version": added}, headers=WRITE).status_code == 200
     assert "pink" not in names(client)
 
 
@@ -96,7 +96,7 @@ def test_health_and_metrics_tell_what_happened(client, colours: Catalogue):
     health = client.get("/healthz").json()
     assert (health["status"], health["version"], health["classes"]) == ("ok", colours.version, 4)
     client.post("/predict", files=pictures("red", 3))
-    teach(client, "pink")
+    add(client, "pink")
     client.get("/nowhere")
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
@@ -135,39 +135,37 @@ def in_thread(action) -> list:
     return answers
 
 
-def test_questions_are_answered_from_the_old_version_while_a_class_is_taught(client, colours, held_teacher):
-    came, go = held_teacher
+def test_questions_are_answered_from_the_old_version_while_a_class_is_added(client, colours, held_session):
+    came, go = held_session
     old = colours.version
-    answers = in_thread(lambda: teach(client, "pink"))
+    answers = in_thread(lambda: add(client, "pink"))
     assert came.wait(20)
     for _ in range(3):
         found = client.post("/predict", files=pictures("pink", 1)).json()
         assert found["version"] == old
         assert found["predictions"][0]["name"] != "pink"
-    assert client.get("/progress").json() == {
-        "teaching": {"name": "pink", "stage": "learning", "done": 0, "total": 1},
-        "waiting": 0,
-    }
+    stage = {"name": "pink", "stage": "learning", "done": 0, "total": 1}
+    assert client.get("/progress").json() == {"adding": stage, "teaching": stage, "waiting": 0}  # with the key of 0.1
     go.set()
     wait_until(lambda: answers)
     found = client.post("/predict", files=pictures("pink", 1)).json()
     assert found["version"] == answers[0].json()["version"] != old
     assert found["predictions"][0]["name"] == "pink"
-    assert client.get("/progress").json() == {"teaching": None, "waiting": 0}
+    assert client.get("/progress").json() == {"adding": None, "teaching": None, "waiting": 0}
 
 
-def test_teachers_take_turns_and_a_crowd_is_told_that_the_service_is_busy(serve, colours, held_teacher):
-    came, go = held_teacher
+def test_sessions_take_turns_and_a_crowd_is_told_that_the_service_is_busy(serve, colours, held_session):
+    came, go = held_session
     client = serve(max_waiting=2)
-    first = in_thread(lambda: teach(client, "pink"))
+    first = in_thread(lambda: add(client, "pink"))
     assert came.wait(20)
-    second = in_thread(lambda: teach(client, "grey", colour="grey"))
+    second = in_thread(lambda: add(client, "grey", colour="grey"))
     wait_until(lambda: client.get("/progress").json()["waiting"] == 1)
-    third = in_thread(lambda: teach(client, "brown", colour="brown"))
+    third = in_thread(lambda: add(client, "brown", colour="brown"))
     wait_until(lambda: client.get("/progress").json()["waiting"] == 2)
-    refused = teach(client, "black")
+    refused = add(client, "black")
     assert refused.status_code == 409
-    assert refused.json()["error"] == "busy: 2 teachers are waiting already"
+    assert refused.json()["error"] == "busy: 2 others are waiting already"
     assert refused.headers["retry-after"] == "1"
     go.set()
     wait_until(lambda: first and second and third)
@@ -175,7 +173,7 @@ def test_teachers_take_turns_and_a_crowd_is_told_that_the_service_is_busy(serve,
     assert names(client) == [*sorted(BASE), "pink", "grey", "brown"]
 
 
-def test_what_another_process_teaches_is_taken_up(serve, colours: Catalogue, backbone):
+def test_what_another_process_adds_is_taken_up(serve, colours: Catalogue, backbone):
     client = serve(refresh_seconds=0.05)
     Catalogue.open(colours.path, backbone).add("pink", made.photographs("pink", 5))
     wait_until(lambda: "pink" in names(client))
@@ -189,7 +187,7 @@ def test_what_another_process_teaches_is_taken_up(serve, colours: Catalogue, bac
 
 @pytest.mark.parametrize("fault", [TypeError, KeyError, AttributeError, MemoryError, RecursionError, AssertionError])
 def test_after_any_fault_the_store_is_looked_at_again(serve, colours: Catalogue, backbone, monkeypatch, caplog, fault):
-    """Every fault stands in /healthz and once in the log; when it is over, what others taught is taken up."""
+    """Every fault stands in /healthz and once in the log; when it is over, what others added is taken up."""
     refresh, faults = colours.refresh, iter([fault("first fault"), fault("first fault"), fault("second fault")])
 
     def broken() -> bool:
@@ -219,7 +217,7 @@ def test_a_version_with_foreign_metadata_is_not_taken_up_and_what_follows_is(ser
     """Seen in use: the store pointed for a moment to a version whose metadata no reader can work with."""
     client = serve(refresh_seconds=0.02)
     first = colours.version
-    good = load_version(colours.path, teach(client, "grey", colour="grey").json()["version"])
+    good = load_version(colours.path, add(client, "grey", colour="grey").json()["version"])
     foreign = make_version(good.arrays, {**good.meta, "extra": {**good.meta["extra"], "catalogue": "one"}})
     write(colours.path, [first, foreign], foreign.id)
     wait_until(lambda: client.get("/healthz").json()["status"] == "stale")
@@ -234,14 +232,14 @@ def test_a_version_with_foreign_metadata_is_not_taken_up_and_what_follows_is(ser
 def test_replicas_of_one_store_answer_alike_and_lose_no_class(serve, colours: Catalogue, backbone):
     replicas = [serve(Catalogue.open(colours.path, backbone), refresh_seconds=0.05) for _ in range(2)]
     reader = serve(Catalogue.open(colours.path, backbone), refresh_seconds=0.05, read_only=True)
-    taught = {name: in_thread(lambda i=i, n=name: teach(replicas[i], n)) for i, name in enumerate(("pink", "rose"))}
-    wait_until(lambda: all(taught.values()))
-    assert [answers[0].status_code for answers in taught.values()] == [201, 201]
+    added = {name: in_thread(lambda i=i, n=name: add(replicas[i], n)) for i, name in enumerate(("pink", "rose"))}
+    wait_until(lambda: all(added.values()))
+    assert [answers[0].status_code for answers in added.values()] == [201, 201]
     for client in (*replicas, reader):
         wait_until(lambda client=client: set(names(client)) == {*BASE, "pink", "rose"})
     questions = [client.post("/predict", files=pictures("pink", 3)).json() for client in (*replicas, reader)]
     assert questions[0] == questions[1] == questions[2]
-    refused = teach(reader, "grey")
+    refused = add(reader, "grey")
     assert (refused.status_code, refused.json()["error"][:36]) == (403, "this service answers questions only:")
 
 
@@ -250,7 +248,7 @@ def test_a_store_that_cannot_be_written_is_said_so_and_nothing_is_lost(client, c
         raise StoreError("the disk is full")
 
     monkeypatch.setattr("subspan.files.store.write", full)
-    refused = teach(client, "pink")
+    refused = add(client, "pink")
     assert (refused.status_code, refused.json()) == (503, {"error": "the disk is full"})
     assert names(client) == sorted(BASE)
     assert client.post("/predict", files=pictures("red", 1)).status_code == 200

@@ -18,5 +18,5 @@ def pictures(name: str, count: int, seed: int = 1) -> list:
     return uploads(*[made.encoded(pixels) for pixels in made.photographs(name, count, seed)])
 
 
-def teach(client, name: str, count: int = 5, colour: str = "pink", **data):
+def add(client, name: str, count: int = 5, colour: str = "pink", **data):
     return client.post("/classes", data={"name": name, **data}, files=pictures(colour, count), headers=WRITE)

@@ -28,10 +28,8 @@ def serve(catalogue: CataloguePath, backbone: Network = None, trust: Trust = Fal
     """
     chosen = ServeSettings(**settings)
     try:
-        import uvicorn
-
         from subspan.serve.app import create_app
-        from subspan.serve.connections import Listener, uvicorn_config
+        from subspan.serve.connections import Server, listen, most_connections
     except ImportError as error:
         raise ValueError(f"serve needs {error.name}; install it with: pip install 'subspan[serve]'") from error
     token, source = find_token(chosen)
@@ -40,7 +38,7 @@ def serve(catalogue: CataloguePath, backbone: Network = None, trust: Trust = Fal
     warnings.simplefilter("ignore", DecompressionBombWarning)  # the service has a limit of its own, and says so itself
     opened = Catalogue.open(catalogue, backbone, trust=trust)
     app = create_app(opened, chosen, token)
-    with Listener(chosen) as listener:
+    with listen(chosen) as listener:
         host, port = listener.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
         typer.echo(f"{catalogue}: {len(opened.classes())} classes, network {opened.backbone.name}.")
@@ -49,8 +47,8 @@ def serve(catalogue: CataloguePath, backbone: Network = None, trust: Trust = Fal
             typer.echo(f"Token, shown only now: {token}")
         if not is_loopback(chosen.host):
             typer.echo(
-                "Other machines can reach it, unencrypted: put a proxy with TLS in front where they are not yours."
+                "Other machines can reach it, unencrypted: where they are not yours, put a proxy with TLS in front."
             )
-        if listener.most < chosen.max_connections:
-            typer.echo(f"At most {listener.most} connections, by the limit on open files of this process.")
-        uvicorn.Server(uvicorn_config(app, chosen)).run([listener])
+        if (most := most_connections(chosen)) < chosen.max_connections:
+            typer.echo(f"At most {most} connections, by the limit on open files of this process.")
+        Server(app, chosen).run([listener])

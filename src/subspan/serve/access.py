@@ -3,9 +3,9 @@
 import hmac
 import ipaddress
 import os
+import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from subspan.serve.settings import ServeSettings
@@ -21,7 +21,6 @@ PAGE = {  # the page without a word of the catalogue, where the token is entered
 READING = frozenset(["GET", "HEAD", "OPTIONS"])
 
 
-@dataclass(frozen=True)
 class Access:
     """The rules of one service.
 
@@ -29,17 +28,10 @@ class Access:
     it is asked for everything but the files of the page.
     """
 
-    token: str
-    everything: bool  # whether reading needs the token too
-    hosts: frozenset[str] | None  # names a request may address; None: any, since the token guards everything
-
-    @classmethod
-    def of(cls, settings: ServeSettings, token: str) -> "Access":
+    def __init__(self, settings: ServeSettings, token: str) -> None:
         check_token(token, "the token")
-        everything = settings.behind_proxy or not is_loopback(settings.host)
-        # A web page elsewhere can have its own name point to 127.0.0.1 and then read answers: only our names count.
-        hosts = None if everything else frozenset(["localhost", "127.0.0.1", "[::1]", settings.host.lower()])
-        return cls(token, everything, hosts)
+        self.token, self.names = token, {"localhost", "127.0.0.1", "[::1]", settings.host.lower()}
+        self.everything = settings.behind_proxy or not is_loopback(settings.host)  # whether reading needs it too
 
     def needs_token(self, method: str, path: str) -> bool:
         if path in PAGE and method in READING:
@@ -53,7 +45,8 @@ class Access:
         return right and scheme.lower() == "bearer"
 
     def allows_host(self, host: str) -> bool:
-        return self.hosts is None or _without_port(host).lower() in self.hosts
+        """A page elsewhere can have its own name point to 127.0.0.1 and read answers: there only our names count."""
+        return self.everything or re.sub(r":\d+$", "", host).lower() in self.names
 
 
 def is_write(method: str, path: str) -> bool:
@@ -89,12 +82,3 @@ def find_token(settings: ServeSettings, environment: Mapping[str, str] = os.envi
 def check_token(token: str, what: str) -> None:
     if len(token) < SHORTEST or not all("!" <= letter <= "~" for letter in token):
         raise ValueError(f"{what} must have at least {SHORTEST} characters, letters, digits and signs without spaces")
-
-
-def _without_port(host: str) -> str:
-    """
-    >>> _without_port("localhost:8000"), _without_port("[::1]:8000"), _without_port("[::1]")
-    ('localhost', '[::1]', '[::1]')
-    """
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdigit() else host

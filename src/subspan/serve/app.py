@@ -1,7 +1,5 @@
 """The routes of the service: ``uvicorn.run(create_app("birds.subspan"))``. `connections` limits what is under them."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,35 +16,14 @@ from starlette.exceptions import HTTPException
 from subspan import __version__
 from subspan.catalogue.catalogue import REJECT_SHARE, Catalogue
 from subspan.catalogue.records import AddReport, SessionEntry, WeightMap
+from subspan.serve import bodies
 from subspan.serve.access import PAGE, Access, find_token
-from subspan.serve.answers import (
-    AboutAnswer,
-    ClassesAnswer,
-    HealthAnswer,
-    ImageAnswer,
-    PredictAnswer,
-    ProgressAnswer,
-    SessionsAnswer,
-)
-from subspan.serve.bodies import OneBodyRoute, StrictBody, UndoBody
-from subspan.serve.errors import ErrorAnswer, RefusedError, error_response
+from subspan.serve.bodies import ErrorAnswer, OneBodyRoute, RefusedError, StrictBody, error_response
 from subspan.serve.guard import Guard
 from subspan.serve.service import Service
 from subspan.serve.settings import ServeSettings
 
-REFUSALS = {
-    400: "The request cannot be understood.",
-    401: "The token is missing or wrong.",
-    403: "From another site, or a writer of a read-only service.",
-    408: "The request took too long to arrive.",
-    409: "Busy, or not possible in this state.",
-    413: "More bytes, images or pixels than allowed.",
-    415: "Not an image of a known format, or not the kind of body that belongs here.",
-    421: "Addressed to a name that is not this machine's.",
-    422: "A value breaks a rule.",
-    429: "Too many requests.",
-    503: "The store cannot be written.",
-}
+REFUSALS = (400, 401, 403, 408, 409, 413, 415, 421, 422, 429, 503)  # of any request, each with its sentence
 TOKEN = Security(HTTPBearer(auto_error=False, description="The token that the service was started with."))
 
 
@@ -63,25 +40,19 @@ def create_app(
     settings = settings or ServeSettings()
     opened = catalogue if isinstance(catalogue, Catalogue) else Catalogue.open(catalogue)
     service = Service(opened, settings)
-    access = Access.of(settings, find_token(settings)[0] if token is None else token)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with service.running():
-            yield
-
+    access = Access(settings, find_token(settings)[0] if token is None else token)
     app = FastAPI(
         title="Subspan",
         version=__version__,
-        summary="Classify images, teach new classes from a few, take them back.",
+        summary="Classify images, add new classes from a few, take them back.",
         description='Errors are `{"error": "one sentence"}`. '
         + ("Every request needs the token." if access.everything else "Writing needs the token.")
         + " Send it as `Authorization: Bearer TOKEN`.",
         docs_url=None,  # FastAPI's own pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=lifespan,
-        responses={status: {"model": ErrorAnswer, "description": text} for status, text in REFUSALS.items()},
+        lifespan=lambda _: service.running(),
+        responses={status: {"model": ErrorAnswer} for status in REFUSALS},
     )
     app.router.route_class = OneBodyRoute
     app.add_middleware(Guard, settings=settings, access=access, metrics=service.metrics)
@@ -102,7 +73,7 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
         json_schema_extra={"minItems": 1, "maxItems": limits.max_images},
     )
 
-    class TeachBody(StrictBody):
+    class AddBody(StrictBody):
         name: str = Field(min_length=1, max_length=200, description="What all the images show.")
         images: Annotated[list[UploadFile], several]
         description: str | None = Field(None, max_length=2000, description="A sentence about the class.")
@@ -120,45 +91,39 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
         reject_share: Annotated[
             float, Form(gt=0, lt=1, description="Share of images of known classes that may be rejected.")
         ] = REJECT_SHARE,
-    ) -> PredictAnswer:
+    ) -> bodies.PredictAnswer:
         """Classify images."""
         version, answers = await service.predict(counted(images), top, reject_share if reject else False)
-        return PredictAnswer(version, tuple(ImageAnswer(answer.name, answer.candidates) for answer in answers))
+        return bodies.PredictAnswer(version, tuple(bodies.ImageAnswer(one.name, one.candidates) for one in answers))
 
     @app.post("/classes", status_code=201, **to_write)
-    async def teach(form: Annotated[TeachBody, Form(media_type="multipart/form-data")]) -> AddReport:
-        """Teach a new class, or show more of one that is known. Answers when it is learned and on the disk."""
-        return await service.teach(form.name, counted(form.images), form.description)
+    async def add(form: Annotated[AddBody, Form(media_type="multipart/form-data")]) -> AddReport:
+        """Add a new class, or show more of one that is known. Answers when it is learned and on the disk."""
+        return await service.add(form.name, counted(form.images), form.description)
 
     @app.get("/classes", **to_read)
-    async def classes() -> ClassesAnswer:
+    async def classes() -> bodies.ClassesAnswer:
         """All classes in the order they were learned."""
-        return ClassesAnswer(tuple(catalogue.classes()))
+        return bodies.ClassesAnswer(tuple(catalogue.classes()))
 
     @app.get("/sessions", **to_read)
-    async def sessions() -> SessionsAnswer:
+    async def sessions() -> bodies.SessionsAnswer:
         """What was learned when, and what it did to the other classes."""
-        return SessionsAnswer(tuple(catalogue.sessions()))
+        return bodies.SessionsAnswer(tuple(catalogue.sessions()))
 
     @app.get("/about", **to_read)
-    async def about() -> AboutAnswer:
+    async def about() -> bodies.AboutAnswer:
         """The catalogue's name, and what may be sent."""
-        return AboutAnswer(
-            catalogue.path.stem,
-            __version__,
-            limits.read_only,
-            limits.max_images,
-            limits.max_image_bytes,
-            limits.max_pixels,
-        )
+        sizes = limits.max_images, limits.max_image_bytes, limits.max_pixels
+        return bodies.AboutAnswer(catalogue.path.stem, __version__, limits.read_only, *sizes)
 
     @app.get("/progress", **to_read)
-    async def progress() -> ProgressAnswer:
-        """How far the teacher at work has come."""
-        return ProgressAnswer(service.stage, max(0, service.writers - 1))
+    async def progress() -> bodies.ProgressAnswer:
+        """How far the class that is being added has come."""
+        return bodies.ProgressAnswer(service.stage, service.stage, max(0, service.writers - 1))
 
     @app.post("/undo", **to_write)
-    async def undo(body: Annotated[UndoBody | SkipJsonSchema[None], Body()] = None) -> SessionEntry:
+    async def undo(body: Annotated[bodies.UndoBody | SkipJsonSchema[None], Body()] = None) -> SessionEntry:
         """Take the last session back; without a body, whichever it is."""
         return await service.undo(None if body is None else body.version)
 
@@ -168,10 +133,10 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
         return catalogue.weight_map()
 
     @app.get("/healthz", **to_read)
-    async def health() -> HealthAnswer:
+    async def health() -> bodies.HealthAnswer:
         """That the service answers, from which version, and whether it still sees what others write."""
         status = "ok" if service.store_error is None else "stale"
-        return HealthAnswer(status, catalogue.version, len(catalogue.classes()), service.store_error)
+        return bodies.HealthAnswer(status, catalogue.version, len(catalogue.classes()), service.store_error)
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}, **to_read)
     async def metrics() -> Response:
@@ -191,15 +156,13 @@ def _add_page(app: FastAPI) -> None:
     app.get("/docs", include_in_schema=False)(lambda: RedirectResponse("/#api"))
 
 
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
+async def _invalid(_: Request, error: Any) -> JSONResponse:
     first = error.errors()[0]
     place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     message = str(first["msg"])
     return error_response(422, f"{'.'.join(place) or 'the request'}: {message[:1].lower()}{message[1:]}")
 
 
-async def _http_error(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
+async def _http_error(request: Request, error: Any) -> JSONResponse:
     sentences = {404: "there is nothing at this address", 405: f"{request.method} is not possible here"}
-    return error_response(error.status_code, sentences.get(error.status_code, error.detail), error.headers)
+    return error_response(error.status_code, sentences.get(error.status_code) or error.detail, error.headers)

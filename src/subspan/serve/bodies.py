@@ -1,17 +1,46 @@
-"""What a request that writes may hold: the one kind of body that its route declares, and in it only keys that it knows.
+"""What requests may hold and what is answered, beside the records of the catalogue.
 
-A key that nobody reads is a guard that nobody keeps: with ``versoin``, whatever is last would be undone.
+A request that writes holds the one kind of body that its route declares, and in it only keys that it knows. A key that
+nobody reads is a guard that nobody keeps: with ``versoin``, whatever is last would be undone.
 """
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from fastapi import Request, Response
+from fastapi import HTTPException, Request, Response
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
+from subspan.catalogue.records import Candidate, ClassEntry, SessionEntry
 from subspan.serve.access import is_write
-from subspan.serve.errors import RefusedError
+
+# Refusals
+
+
+@dataclass(frozen=True)
+class ErrorAnswer:
+    """Why a request was refused, in one sentence."""
+
+    error: str
+
+
+class RefusedError(HTTPException):
+    """A request that is not served: a status and one sentence."""
+
+    def __init__(self, status: int, sentence: str, retry_after: int | None = None) -> None:
+        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        if status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        super().__init__(status, sentence, headers)
+
+
+def error_response(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": sentence}, status, headers)
+
+
+# Requests
 
 
 class StrictBody(BaseModel):
@@ -49,3 +78,73 @@ class OneBodyRoute(APIRoute):
             raise RefusedError(415, f"the body must be of content type {declared}; got {kind or 'none'}")
         if kind == "application/json" and (await request.body()).strip() in (b"", b"null"):
             raise RefusedError(422, "the body must be a JSON object; leave its content type out to send none")
+
+
+# Answers
+
+
+@dataclass(frozen=True)
+class ImageAnswer:
+    """What one image shows."""
+
+    name: str | None  # the best class; null: none of these
+    candidates: tuple[Candidate, ...]  # best first
+
+
+@dataclass(frozen=True)
+class PredictAnswer:
+    """What the images of a request show, in their order."""
+
+    version: str  # that answered
+    predictions: tuple[ImageAnswer, ...]
+
+
+@dataclass(frozen=True)
+class AboutAnswer:
+    """What a client must know of the service before it asks for anything else."""
+
+    catalogue: str
+    subspan: str
+    read_only: bool
+    max_images: int
+    max_image_bytes: int
+    max_pixels: int
+
+
+@dataclass(frozen=True)
+class ClassesAnswer:
+    classes: tuple[ClassEntry, ...]
+
+
+@dataclass(frozen=True)
+class SessionsAnswer:
+    """Sessions, oldest first; the version of the last one is current."""
+
+    sessions: tuple[SessionEntry, ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How far the session at work has come."""
+
+    name: str  # the class
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class ProgressAnswer:
+    """The class that is being added, if there is one, and how many wait for their turn."""
+
+    adding: Stage | None
+    teaching: Stage | None  # the same under its name in version 0.1, until 0.4
+    waiting: int
+
+
+@dataclass(frozen=True)
+class HealthAnswer:
+    status: Literal["ok", "stale"]  # stale: the store cannot be read now
+    version: str  # of the catalogue
+    classes: int
+    store_error: str | None  # why the store cannot be read now; answers go on from memory

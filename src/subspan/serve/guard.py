@@ -8,20 +8,20 @@ for the client and a traceback in the log.
 import asyncio
 import logging
 import time
+from http import HTTPMethod
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from subspan.serve.access import Access, is_write
-from subspan.serve.errors import RefusedError, error_response
+from subspan.serve.bodies import RefusedError, error_response
 from subspan.serve.metrics import Metrics
 from subspan.serve.rate import RateLimit
 from subspan.serve.settings import ServeSettings
 
 log = logging.getLogger("subspan.serve")
 
-METHODS = frozenset(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
@@ -48,7 +48,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 0
+        began, status, body = time.perf_counter(), 0, Body(self, receive)
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -57,7 +57,6 @@ class Guard:
                 MutableHeaders(scope=message).update(SECURITY_HEADERS)
             await send(message)
 
-        body = Body(self, receive)
         self.requests += 1
         try:
             self._admit(scope)
@@ -73,30 +72,28 @@ class Guard:
         finally:
             self.requests -= 1
             self.bytes -= body.bytes
-            method = scope["method"] if scope["method"] in METHODS else "other"
+            method = scope["method"] if scope["method"] in HTTPMethod.__members__ else "other"
             route = getattr(scope.get("route"), "path", "other")
             self.metrics.answered(method, route, status, time.perf_counter() - began)
 
     def _admit(self, scope: Scope) -> None:
         """Raise what speaks against a request, judged by its first lines."""
         headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
-        host = headers.get("host", "")
+        host, origin, limits = headers.get("host", ""), headers.get("origin"), self.settings
         if not self.access.allows_host(host):
             raise RefusedError(421, "this service answers on loopback only, under the names of this machine")
-        origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             raise RefusedError(403, "requests from pages of other sites are not answered")
-        client = scope["client"][0] if scope.get("client") else "unknown"
-        if wait := self.limit.wait(client):
+        if wait := self.limit.wait(scope["client"][0] if scope.get("client") else "unknown"):
             raise RefusedError(429, f"too many requests; come back in {wait} s", wait)
-        if self.requests > self.settings.max_requests:
-            raise RefusedError(429, f"{self.settings.max_requests} requests are at work already; come back in 1 s", 1)
+        if self.requests > limits.max_requests:
+            raise RefusedError(429, f"{limits.max_requests} requests are at work already; come back in 1 s", 1)
         if self.access.needs_token(method, path) and not self.access.knows(headers.get("authorization", "")):
             raise RefusedError(401, "this needs the token that the service was started with")
-        if self.settings.read_only and is_write(method, path):
-            raise RefusedError(403, "this service answers questions only: nothing is taught or undone here")
+        if limits.read_only and is_write(method, path):
+            raise RefusedError(403, "this service answers questions only: nothing is added or undone here")
         length = headers.get("content-length", "0")
-        if not length.isascii() or not length.isdigit() or int(length[:20]) > self.settings.max_body_bytes:
+        if not length.isascii() or not length.isdigit() or int(length[:20]) > limits.max_body_bytes:
             raise self.too_large()
 
     def too_large(self) -> RefusedError:
@@ -114,18 +111,17 @@ class Body:
     async def receive(self) -> Message:
         if self._whole:
             return await self._receive()
+        limits = self.guard.settings
         try:
             message = await asyncio.wait_for(self._receive(), max(0.0, self._deadline - time.monotonic()))
         except TimeoutError:
-            raise RefusedError(
-                408, f"the request took over {self.guard.settings.upload_seconds:g} s to arrive"
-            ) from None
+            raise RefusedError(408, f"the request took over {limits.upload_seconds:g} s to arrive") from None
         self._whole = not message.get("more_body", False)
         count = len(message.get("body", b""))
         self.bytes += count
         self.guard.bytes += count
-        if self.bytes > self.guard.settings.max_body_bytes:
+        if self.bytes > limits.max_body_bytes:
             raise self.guard.too_large()
-        if self.guard.bytes > 4 * self.guard.settings.max_body_bytes:
+        if self.guard.bytes > 4 * limits.max_body_bytes:
             raise RefusedError(429, "too many uploads at once; come back in 1 s", 1)
         return message

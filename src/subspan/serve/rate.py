@@ -1,16 +1,18 @@
-"""How often one client may come: a bucket of permissions that fills up again steadily."""
+"""How often something may come: requests of one client, and lines of one kind in the log, which nobody can fill."""
 
 import ipaddress
+import logging
 import math
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 
+LINES, LINES_A_SECOND = 10, 1 / 60  # of one kind at once, and in the long run
 CLIENTS = 10_000  # remembered at once; whoever came longest ago is forgotten first
 
 
 class RateLimit:
-    """One bucket per client, all with the same rate and size.
+    """Each client has so many permissions at once, which come back at a steady rate.
 
     >>> now = [0.0]
     >>> limit = RateLimit(rate=2, burst=3, clock=lambda: now[0])
@@ -23,26 +25,39 @@ class RateLimit:
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate, self.burst, self.clock = rate, burst, clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # client: how full, when
+        self._full: OrderedDict[str, float] = OrderedDict()  # when a client has all permissions again
 
     def wait(self, client: str) -> int:
         """0 where the client may go on, which costs it one permission; else whole seconds until it may."""
         client, now = _network(client), self.clock()
-        full, then = self._buckets.pop(client, (float(self.burst), now))
-        full = min(self.burst, full + (now - then) * self.rate)
-        allowed = full >= 1
-        self._buckets[client] = (full - allowed, now)
-        if len(self._buckets) > CLIENTS:
-            self._buckets.popitem(last=False)
-        return 0 if allowed else max(1, math.ceil((1 - full) / self.rate))
+        full = max(self._full.pop(client, now), now)
+        wait = math.ceil(full - now - (self.burst - 1) / self.rate - 1e-6)  # but for rounding
+        self._full[client] = full if wait > 0 else full + 1 / self.rate
+        if len(self._full) > CLIENTS:
+            self._full.popitem(last=False)
+        return max(0, wait)
+
+
+class Thinned(logging.Filter):
+    """At most so many lines from one place of the code; the next one says how many were left out."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._limit, self._left_out = RateLimit(LINES_A_SECOND, LINES, clock), Counter[str]()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        place = f"{record.pathname}:{record.lineno}"
+        if self._limit.wait(place):
+            self._left_out[place] += 1
+            return False
+        if count := self._left_out.pop(place, 0):
+            record.msg, record.args = f"{record.getMessage()} (and {count} more of this kind, left out)", ()
+        return True
 
 
 def _network(client: str) -> str:
     """One household has a whole /64 of IPv6 addresses: it counts as one client."""
     try:
-        address = ipaddress.ip_address(client)
+        return str(ipaddress.ip_network((client, 64), strict=False)) if ":" in client else client
     except ValueError:
         return client
-    if address.version == 6:
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return client

@@ -1,6 +1,6 @@
-"""A catalogue at work for many clients: questions side by side, teachers one after the other.
+"""A catalogue at work for many clients: questions side by side, sessions one after the other.
 
-Questions are answered from the version that is current when they come; a teacher at work does not hold them up. What
+Questions are answered from the version that is current when they come; a session at work does not hold them up. What
 other processes write to the same store is taken up within `ServeSettings.refresh_seconds`.
 """
 
@@ -10,7 +10,6 @@ import logging
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
 from subspan.catalogue.catalogue import Catalogue
@@ -18,23 +17,13 @@ from subspan.catalogue.names import check_name
 from subspan.catalogue.records import AddReport, Prediction, SessionEntry
 from subspan.files.store import StoreBusyError, StoreChangedError, StoreError
 from subspan.images.decode import usable_cores
-from subspan.serve.errors import RefusedError
+from subspan.serve.bodies import RefusedError, Stage
 from subspan.serve.metrics import Metrics
 from subspan.serve.settings import ServeSettings
 from subspan.serve.uploads import Decoder
 
 log = logging.getLogger("subspan.serve")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Stage:
-    """How far the teacher at work has come."""
-
-    name: str  # the class
-    stage: str
-    done: int
-    total: int
 
 
 class Service:
@@ -52,7 +41,7 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Look for what others wrote meanwhile; at the end, whoever is being taught is finished first."""
+        """Look for what others wrote meanwhile; at the end, sessions that have come are finished first."""
         refreshing = asyncio.create_task(self._keep_refreshing())
         try:
             yield
@@ -76,9 +65,9 @@ class Service:
         self.metrics.images.inc(len(files))
         return answered
 
-    async def teach(self, name: str, files: Sequence[BinaryIO], description: str | None) -> AddReport:
+    async def add(self, name: str, files: Sequence[BinaryIO], description: str | None) -> AddReport:
         """Learn a class; the name is given back as it was understood."""
-        name = clean_name(name)
+        name = " ".join(unicodedata.normalize("NFC", name).split())  # as people type it, in one form of Unicode
 
         def tell(stage: str, done: int, total: int) -> None:
             # A count that is full says nothing: what follows it is the learning itself.
@@ -114,7 +103,7 @@ class Service:
     async def _in_turn(self, work: Callable[[], Result]) -> Result:
         """Work that writes: one after the other, in the order of arrival."""
         if self.writers > self.settings.max_waiting:
-            raise RefusedError(409, f"busy: {self.settings.max_waiting} teachers are waiting already", 1)
+            raise RefusedError(409, f"busy: {self.settings.max_waiting} others are waiting already", 1)
         self.writers += 1
         try:
             return await self._run(self._writer, work)
@@ -135,23 +124,13 @@ class Service:
     async def _keep_refreshing(self) -> None:
         while True:
             await asyncio.sleep(self.settings.refresh_seconds)
+            sentence = None
             try:
                 await asyncio.to_thread(self.catalogue.refresh)
-                self.store_error = None
             except Exception as error:  # whatever it is: answers go on from memory, and the next look may succeed
                 self.metrics.store_errors.inc()
                 foreseen = isinstance(error, ValueError | OSError)
                 sentence = str(error) if foreseen else f"the look at the store failed: {error!r}"
                 if sentence != self.store_error:
-                    where = None if foreseen else error
-                    log.error("the store cannot be read, answers go on from memory: %s", sentence, exc_info=where)
-                self.store_error = sentence
-
-
-def clean_name(name: str) -> str:
-    """A class name as people type it, in one form of Unicode and with single spaces.
-
-    >>> clean_name("  white   wolf ")
-    'white wolf'
-    """
-    return " ".join(unicodedata.normalize("NFC", name).split())
+                    log.error("the store cannot be read, answers go on: %s", sentence, exc_info=not foreseen)
+            self.store_error = sentence

@@ -14,7 +14,7 @@ class ServeSettings:
     host: str = option("127.0.0.1", "address to listen on; anything but loopback needs the token for everything")
     port: int = option(8000, "port to listen on; 0 takes a free one")
     token_file: str | None = option(None, "file that holds the token; else SUBSPAN_TOKEN, else one is made")
-    read_only: bool = option(False, "answer questions only: nothing is taught or undone here")
+    read_only: bool = option(False, "answer questions only: nothing is added or undone here")
     behind_proxy: bool = option(
         False, "a proxy on this machine passes requests on: believe its X-Forwarded-For, ask for the token always"
     )
@@ -27,12 +27,12 @@ class ServeSettings:
         256, "connections at once; past it, whoever keeps the service waiting longest must go"
     )
     max_requests: int = option(64, "requests at once; more are told to come back")
-    max_waiting: int = option(8, "teachers who wait for their turn; more are told that the service is busy")
+    max_waiting: int = option(8, "sessions that wait for their turn; more are told that the service is busy")
     rate: float = option(20.0, "requests a second of one client in the long run")
     burst: int = option(40, "requests of one client at once before the rate counts")
     head_seconds: float = option(10.0, "time that a client has to send the first lines of its request")
     upload_seconds: float = option(60.0, "time that a client has to send its request, and to read on in the answer")
-    refresh_seconds: float = option(1.0, "how often to look for what other processes taught")
+    refresh_seconds: float = option(1.0, "how often to look for what other processes added")
     access_log: bool = option(False, "print a line for every request")
 
     def __post_init__(self) -> None:

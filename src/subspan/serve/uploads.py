@@ -8,6 +8,7 @@ library keeps what a thread has freed for that thread.)
 import io
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import BinaryIO
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from subspan.images.decode import decode_image
 from subspan.images.errors import DataError
 from subspan.pretrained.backbone import Preprocessing
-from subspan.serve.errors import RefusedError
+from subspan.serve.bodies import RefusedError
 from subspan.serve.settings import ServeSettings
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")  # what browsers show
@@ -33,25 +34,22 @@ class Decoder:
         self._large = ThreadPoolExecutor(1, "subspan-large")
 
     def squares(
-        self, files: Sequence[BinaryIO], advance: Callable[[int], None] | None = None
+        self, files: Sequence[BinaryIO], advance: Callable[[int], object] = lambda done: None
     ) -> list[NDArray[np.uint8]]:
         """All uploads, or a refusal that says by number which one was bad; ``advance`` gets how many are done."""
         squares = []
         for number, file in enumerate(files, 1):
             squares.append(self._square(file.read(self.settings.max_image_bytes + 1), f"number {number}"))
-            if advance is not None:
-                advance(number)
+            advance(number)
         return squares
 
     def _square(self, data: bytes, name: str) -> NDArray[np.uint8]:
         pixels = self._check(data, name)
         shown = self.preprocessing
         resample = PIL.Image.Resampling[shown.interpolation.upper()]
-        arguments = (data, name, shown.resize, shown.fit, resample)
+        work = partial(decode_image, data, name, shown.resize, shown.fit, resample)
         try:
-            if pixels > LARGE:
-                return self._large.submit(decode_image, *arguments).result()
-            return decode_image(*arguments)
+            return self._large.submit(work).result() if pixels > LARGE else work()
         except DataError as error:
             raise RefusedError(422, str(error)) from error
 

@@ -1,4 +1,4 @@
-// The page of a served catalogue: classify, teach, see what changed, take it back. No framework, nothing from elsewhere.
+// The page of a served catalogue: classify, add, see what changed, take it back. No framework, nothing from elsewhere.
 "use strict";
 
 const SHOWN = 12; // answers kept on the page
@@ -136,12 +136,12 @@ function takeImages(zone, taker) {
   });
 }
 
-/** Pasted images go where the keyboard is: to teaching if it is there, else to classifying. */
+/** Pasted images go where the keyboard is: to adding if it is there, else to classifying. */
 function paste(event) {
   const files = [...event.clipboardData.files];
   if (!files.length) return;
   event.preventDefault();
-  takers[byId("teach").contains(document.activeElement) ? "teach" : "classify"](files);
+  takers[byId("add").contains(document.activeElement) ? "add" : "classify"](files);
 }
 
 // Classifying
@@ -209,12 +209,12 @@ function clearAnswers() {
   say("classify-status", "");
 }
 
-// Teaching
+// Adding
 
 function addExamples(files) {
   for (const file of files) {
     if (byId("examples").children.length >= about.max_images) {
-      say("teach-status", `At most ${about.max_images} images at once; the others were left out.`, true);
+      say("add-status", `At most ${about.max_images} images at once; the others were left out.`, true);
       return;
     }
     const remove = element("button", { type: "button", textContent: "×" });
@@ -224,7 +224,7 @@ function addExamples(files) {
     remove.addEventListener("click", () => {
       forget(item);
       countExamples();
-      byId("teach-files").focus();
+      byId("add-files").focus();
     });
     byId("examples").append(item);
   }
@@ -233,7 +233,7 @@ function addExamples(files) {
 
 function countExamples() {
   const count = byId("examples").children.length;
-  say("teach-status", count ? `${plural(count, "image")} to teach from.` : "");
+  say("add-status", count ? `${plural(count, "image")} to learn from.` : "");
 }
 
 const stageText = { "opening photographs": "Opening the images …", "looking at photographs": "Looking at the images …", learning: "Learning …" };
@@ -242,32 +242,32 @@ async function followProgress(following) {
   while (following.on) {
     await new Promise((resolve) => setTimeout(resolve, 250));
     const state = await request("progress").catch(() => null);
-    if (!following.on || !following.sent || !state?.teaching) continue;
-    const { stage, done, total } = state.teaching;
-    if (total > 1) byId("teach-progress").value = done / total;
-    else byId("teach-progress").removeAttribute("value");
-    say("teach-status", stageText[stage] ?? `${capital(stage)} …`);
+    if (!following.on || !following.sent || !state?.adding) continue;
+    const { stage, done, total } = state.adding;
+    if (total > 1) byId("add-progress").value = done / total;
+    else byId("add-progress").removeAttribute("value");
+    say("add-status", stageText[stage] ?? `${capital(stage)} …`);
   }
 }
 
-async function teach(event) {
+async function add(event) {
   event.preventDefault();
   const name = byId("name").value.trim();
   const files = [...byId("examples").children].map((item) => item.file);
   if (!name || !files.length) {
-    say("teach-status", name ? "Add at least one image first." : "Say first what the images show.", true);
-    byId(name ? "teach-files" : "name").focus();
+    say("add-status", name ? "Add at least one image first." : "Say first what the images show.", true);
+    byId(name ? "add-files" : "name").focus();
     return;
   }
   const form = new FormData();
   form.append("name", name);
   for (const file of files) form.append("images", file);
   const following = { on: true, sent: false };
-  const progress = byId("teach-progress");
+  const progress = byId("add-progress");
   progress.hidden = false;
   progress.value = 0;
-  byId("teach-button").disabled = true;
-  say("teach-status", "Sending the images …");
+  byId("add-button").disabled = true;
+  say("add-status", "Sending the images …");
   followProgress(following);
   try {
     const report = await sendForm("classes", form, (share) => {
@@ -276,15 +276,15 @@ async function teach(event) {
     }).finally(() => { following.on = false; });
     [...byId("examples").children].forEach(forget);
     byId("name").value = "";
-    say("teach-status", "");
+    say("add-status", "");
     showReport(report);
     await load();
     await askAgain();
   } catch (error) {
-    explain("teach-status", error);
+    explain("add-status", error);
   } finally {
     progress.hidden = true;
-    byId("teach-button").disabled = about.read_only;
+    byId("add-button").disabled = about.read_only;
   }
 }
 
@@ -405,7 +405,7 @@ function drawMap(map) {
     text.setAttribute("y", box[1] + 12);
   }
   const list = (points) => points.map((point) => point.name).join(", ");
-  byId("map-text").textContent = (newest.length ? `Nearest to ${list(newest)} among the base classes: ${list(near)}. ` : "Nothing has been taught yet. ")
+  byId("map-text").textContent = (newest.length ? `Nearest to ${list(newest)} among the base classes: ${list(near)}. ` : "Nothing has been added yet. ")
     + `Nearness is measured in all directions; this plane shows ${percent(map.shares[0] + map.shares[1])} of how the classes differ, and classes far out are drawn nearer.`;
 }
 
@@ -414,9 +414,9 @@ function drawMap(map) {
 function showClasses(classes) {
   byId("known").replaceChildren(...classes.map((one) => element("option", { value: one.name })));
   byId("classes-title").textContent = `All ${classes.length} classes`;
-  byId("classes").replaceChildren(...classes.map((one) => element("li", {}, one.name, element("small", {}, one.base ? "" : ` taught, ${plural(one.examples, "image")}`))));
-  const taught = classes.filter((one) => !one.base).length;
-  byId("summary").textContent = `${classes.length} classes${taught ? `, ${taught} of them taught` : ""}`;
+  byId("classes").replaceChildren(...classes.map((one) => element("li", {}, one.name, element("small", {}, one.base ? "" : ` added, ${plural(one.examples, "image")}`))));
+  const added = classes.filter((one) => !one.base).length;
+  byId("summary").textContent = `${classes.length} classes${added ? `, ${added} of them added` : ""}`;
 }
 
 let map = null;
@@ -431,8 +431,8 @@ async function load() {
     byId("catalogue").textContent = about.catalogue;
     byId("allowed").textContent = `1 to ${about.max_images}`;
     byId("about").textContent = `Subspan ${about.subspan}, version ${sessions.at(-1).version.slice(0, 12)} of the catalogue`;
-    byId("teach-button").disabled = about.read_only;
-    if (about.read_only) say("teach-status", "This service answers questions only.");
+    byId("add-button").disabled = about.read_only;
+    if (about.read_only) say("add-status", "This service answers questions only.");
     showClasses(known.classes);
     showSessions();
     drawMap(map);
@@ -466,13 +466,13 @@ function start() {
   takeTokenFromAddress();
   for (const label of document.querySelectorAll(".camera")) label.hidden = navigator.maxTouchPoints === 0;
   takeImages("classify", showAndClassify);
-  takeImages("teach", addExamples);
+  takeImages("add", addExamples);
   document.addEventListener("paste", paste);
   // A file dropped beside a zone must not replace the page.
   for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
   byId("reject").addEventListener("change", askAgain);
   byId("clear").addEventListener("click", clearAnswers);
-  byId("teach-form").addEventListener("submit", teach);
+  byId("add-form").addEventListener("submit", add);
   byId("token-button").addEventListener("click", () => askForToken("It was printed where the service was started, or is in the token file."));
   byId("token-cancel").addEventListener("click", () => byId("token-dialog").close());
   byId("token-form").addEventListener("submit", () => {
