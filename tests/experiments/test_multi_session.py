@@ -237,10 +237,8 @@ def test_files_and_processes_change_nothing():
     methods = [create_method(name) for name in ("imprint", "subspace:max_steps=20,old_penalty=squared")]
     jobs = [Job(protocol, method, True, (0, 1)) for method in methods]
     jobs.append(Job(replace(PROTOCOL, draws=0), methods[1], True, (1,)))
-    ticks, done = [], []
-    tell = {"on_session": lambda: ticks.append(1), "on_job": lambda number, _: done.append(number)}
-    here = run_jobs(splits, jobs, Placement(workers=1), **tell, keep_predictions=True)
-    assert len(ticks) == 3 * 3
+    done = []
+    here = run_jobs(splits, jobs, Placement(workers=1), on_job=lambda i, _: done.append(i), keep_predictions=True)
     assert sorted(done) == [0, 1, 2]
     there = run_jobs(splits, jobs, Placement(workers=2), keep_predictions=True)
     for job, one, other in zip(jobs, here, there, strict=True):

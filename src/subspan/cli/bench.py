@@ -20,7 +20,7 @@ from subspan.experiments.named_features import find_all_embeddings, load_all
 from subspan.experiments.report.data import to_json, write_predictions
 from subspan.experiments.report.render import to_console
 from subspan.experiments.report.results_table import results_table
-from subspan.experiments.runs import Job, Split, run_jobs_shown
+from subspan.experiments.runs import Job, Split, run_jobs
 from subspan.features.feature_set import FeatureSet
 from subspan.files.atomic import replacing
 from subspan.learners.parts.regularizer import Regularizer
@@ -107,7 +107,7 @@ def bench(
     for sentence in left_out:
         typer.echo(sentence, err=True)
     began = time.perf_counter()
-    results = run_jobs_shown(splits, jobs, place, keep_predictions=predictions is not None)
+    results = run_jobs(splits, jobs, place, bar="sessions", keep_predictions=predictions is not None)
     if predictions is not None:
         write_predictions(predictions, results)
     seconds = time.perf_counter() - began

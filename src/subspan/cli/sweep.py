@@ -27,7 +27,6 @@ from subspan.experiments.sweep import (
     trials_of,
 )
 from subspan.features.feature_set import FeatureSet
-from subspan.progress import progress_bar
 
 
 @with_flags(placement=Placement)
@@ -101,10 +100,9 @@ def sweep(
     ]
     groups = [trials_of(setting, values, random, seed) for setting in settings]
     trials = [trial for group in groups for trial in group]
-    vectors = embeddings_of(features, settings)
-    parts = count if single else -(-features.novel_count // setup.ways)
-    with progress_bar("episodes" if single else "sessions", len(trials) * parts) as advance:
-        outcomes = run_sweep(out, setup, features, trials, place, embeddings=vectors, memory=memory, on_part=advance)
+    outcomes = run_sweep(
+        out, setup, features, trials, place, embeddings=embeddings_of(features, settings), memory=memory
+    )
     best = best_of(groups, outcomes)
     where = f"the {features.novel_count} development classes" if single else "the development split"
     score = "joint accuracy" if single else "weighted accuracy after the last session"

@@ -4,19 +4,16 @@ A piece of work is a call ``work(shared, item, tick)`` of a function of some mod
 once, ``tick()`` says that a part of the item is done. Results do not depend on where the pieces run.
 """
 
-import ast
 import multiprocessing
 import os
 import pickle
 import queue
-import sys
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -31,7 +28,6 @@ Tick = Callable[[], object]
 Work = Callable[[Any, Any, Tick], Any]
 
 POLL_SECONDS = 0.2
-_CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Match)  # which may ask whether the script is the program
 
 
 @dataclass(frozen=True)
@@ -105,7 +101,8 @@ def _in_pool(
     work: Work, shared: Any, items: Sequence[Any], order: Sequence[int], on_tick: Tick, workers: int
 ) -> Generator[tuple[int, Any], None, None]:
     """Number and result of every item, as they are done."""
-    _check_main(workers)
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        os._exit(1)  # a worker that runs its program's script from the top: the program says why it ended
     context = multiprocessing.get_context("spawn")
     ticks, jobs, begun = context.Queue(), context.Queue(), context.Semaphore(0)
     lifeline, held = context.Pipe(duplex=False)
@@ -135,25 +132,3 @@ def _in_pool(
         raise ProtocolError(
             f"one of {workers} worker processes ended abruptly; where memory ran out, fewer of them need less"
         ) from error
-
-
-def _check_main(workers: int) -> None:
-    """Refuse a script that starts processes at its top level: each of them would run it, and start them, again."""
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        os._exit(1)  # one of them, which is running the script again; the program says why it ended
-    main, frame = sys.modules["__main__"], sys._getframe()
-    while frame is not None and not (frame.f_globals is vars(main) and frame.f_code.co_name == "<module>"):
-        frame = frame.f_back
-    file, spec = getattr(main, "__file__", None), getattr(main, "__spec__", None)
-    if frame is None or file is None or (spec is not None and spec.name.rpartition(".")[2] == "__main__"):
-        return  # nothing that they would run
-    line = frame.f_lineno
-    try:
-        nodes = [node for node in ast.walk(ast.parse(Path(file).read_bytes())) if isinstance(node, _CONDITIONS)]
-    except (OSError, SyntaxError):  # no source: a notebook, a frozen program
-        return
-    if not any(node.lineno <= line <= (node.end_lineno or line) for node in nodes):
-        raise ProtocolError(
-            f"line {line} of '{file}' starts {workers} processes, each of which would run it again; put it below "
-            '`if __name__ == "__main__":`, or take one worker'
-        )

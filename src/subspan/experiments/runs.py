@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from numpy.typing import NDArray
 
@@ -43,7 +44,7 @@ def run_jobs(
     jobs: Sequence[Job],
     placement: Placement | None = None,
     *,
-    on_session: Tick = nothing,
+    bar: str | None = None,
     on_job: Callable[[int, MethodResult], object] = nothing,
     keep_predictions: bool = False,
 ) -> list[MethodResult]:
@@ -52,30 +53,18 @@ def run_jobs(
     Parameters
     ----------
     splits : features of each file with the embeddings of its classes.
-    on_session : called whenever a session of some job is done.
+    bar : name of a bar that counts the sessions.
     on_job : called with number and result of a job as soon as it is done.
     """
     placement = placement or Placement()
     shared = (list(splits), placement.device, keep_predictions)
+    total = sum(-(-splits[job.splits[0]][0].novel_count // job.protocol.ways) for job in jobs)
 
     def cost(job: Job) -> tuple[bool, int, bool]:
         return hasattr(job.method, "solver"), len(job.splits), job.memory
 
-    return fan_out(_run_job, shared, jobs, placement, cost=cost, on_tick=on_session, on_result=on_job)
-
-
-def run_jobs_shown(
-    splits: Sequence[Split],
-    jobs: Sequence[Job],
-    placement: Placement,
-    what: str = "sessions",
-    *,
-    keep_predictions: bool = False,
-) -> list[MethodResult]:
-    """The same with a bar that counts the sessions; ``what`` names them there."""
-    total = sum(-(-splits[job.splits[0]][0].novel_count // job.protocol.ways) for job in jobs)
-    with progress_bar(what, total) as advance:
-        return run_jobs(splits, jobs, placement, on_session=lambda: advance(1), keep_predictions=keep_predictions)
+    with progress_bar(bar or "", total, enabled=bar is not None) as advance:
+        return fan_out(_run_job, shared, jobs, placement, cost=cost, on_tick=lambda: advance(1), on_result=on_job)
 
 
 def _run_job(shared: tuple[list[Split], str, bool], job: Job, tick: Tick) -> MethodResult:
@@ -105,7 +94,7 @@ def run_cells(
     embeddings: Mapping[str, NDArray] | None = None,
     episodes: Episodes | None = None,
     batch: int | None = None,
-    on_episodes: Callable[[int], object] = nothing,
+    bar: str | None = None,
     on_cell: Callable[[int, EpisodeResult], object] = nothing,
 ) -> list[EpisodeResult]:
     """One result per cell, in their order. Cells with the same number of shots see the same episodes.
@@ -115,7 +104,7 @@ def run_cells(
     protocol : its number of shots is that of the cell each time.
     embeddings : of all classes (C0 + C1, e) by name.
     episodes : replay these instead of drawing; cells with fewer shots take the first.
-    on_episodes : called with how many episodes have been learned and scored since the last call.
+    bar : name of a bar that counts the episodes.
     on_cell : called with number and result of a cell as soon as it is done.
     """
     placement, embeddings = placement or Placement(), embeddings or {}
@@ -137,43 +126,45 @@ def run_cells(
     found: list[dict[int, EpisodeResult]] = [{} for _ in cells]  # parts of each cell by their start
     whole: dict[int, EpisodeResult] = {}
 
-    def take(index: int, part: EpisodeResult) -> None:
-        number, start, stop = pieces[index]
-        found[number][start] = part
-        on_episodes(stop - start)
-        if len(found[number]) == waiting[number]:
-            whole[number] = EpisodeResult.joined([part for _, part in sorted(found[number].items())])
-            on_cell(number, whole[number])
+    shared = _Shared(features, embeddings, drawn, cells, placement.device, protocol.dtype, {})
+    with progress_bar(bar or "", sum(stop - start for _, start, stop in pieces), enabled=bar is not None) as advance:
 
-    shared = _Shared(features, dict(embeddings), drawn, tuple(cells), placement.device, protocol.dtype)
-    fan_out(_run_piece, shared, pieces, placement, on_result=take)
+        def take(index: int, part: EpisodeResult) -> None:
+            number, start, stop = pieces[index]
+            found[number][start] = part
+            advance(stop - start)
+            if len(found[number]) == waiting[number]:
+                whole[number] = EpisodeResult.joined([part for _, part in sorted(found[number].items())])
+                on_cell(number, whole[number])
+
+        fan_out(_run_piece, shared, pieces, placement, on_result=take)
     return [whole[number] for number in range(len(cells))]
 
 
-@dataclass
-class _Shared:
+class _Shared(NamedTuple):
     """What every process needs, and the stages it has set up so far."""
 
     features: FeatureSet
-    embeddings: dict[str, NDArray]
-    episodes: dict[int, Episodes]
-    cells: tuple[Cell, ...]
+    embeddings: Mapping[str, NDArray]
+    episodes: Mapping[int, Episodes]
+    cells: Sequence[Cell]
     device: str
     dtype: str
-    stages: dict[tuple[bool, str | None], Stage] = field(default_factory=dict)
-
-    def stage(self, cell: Cell) -> Stage:
-        key = (cell.method.uses_bias, cell.embeddings)
-        if key not in self.stages:
-            vectors = self.embeddings.get(cell.embeddings or "")
-            self.stages[key] = Stage(self.features, vectors, use_bias=key[0], device=self.device, dtype=self.dtype)
-        return self.stages[key]
+    stages: dict[tuple[bool, str | None], Stage]
 
 
 def _run_piece(shared: _Shared, piece: tuple[int, int, int], tick: Tick) -> EpisodeResult:
     """The result of one cell's episodes from the first to before the last."""
     number, start, stop = piece
     cell = shared.cells[number]
-    episodes = shared.episodes[cell.shots].part(start, stop)
-    result, notes = with_notes(lambda: shared.stage(cell).run(cell.method, episodes))
+    episodes, vectors = shared.episodes[cell.shots].part(start, stop), shared.embeddings.get(cell.embeddings or "")
+
+    def run() -> EpisodeResult:
+        key = use_bias, _ = cell.method.uses_bias, cell.embeddings
+        if key not in shared.stages:
+            made = Stage(shared.features, vectors, use_bias=use_bias, device=shared.device, dtype=shared.dtype)
+            shared.stages[key] = made
+        return shared.stages[key].run(cell.method, episodes)
+
+    result, notes = with_notes(run)
     return replace(result, notes=notes)

@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from subspan.engine.contract import Learner
 from subspan.experiments.config import Setting
 from subspan.experiments.episodes import digest_of_items
-from subspan.experiments.fan_out import Placement, nothing
+from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError
 from subspan.experiments.metrics import interval_half_width
 from subspan.experiments.multi_session import MultiSession
@@ -149,12 +149,8 @@ def run_sweep(
     *,
     embeddings: Mapping[str, NDArray],
     memory: bool = False,
-    on_part: Callable[[int], object] = nothing,
 ) -> list[Outcome]:
-    """The outcome of every trial, in their order; those in the folder's log are not run again.
-
-    ``on_part`` is called with how many episodes or sessions have been done since the last call.
-    """
+    """The outcome of every trial, in their order; those in the folder's log are not run again."""
     folder.mkdir(parents=True, exist_ok=True)
     outcomes = read_log(folder / LOG)
     methods = [trial.create() for trial in trials]
@@ -174,13 +170,12 @@ def run_sweep(
 
     if isinstance(protocol, SingleSession):
         cells = [Cell(methods[i], _shots(trials[i]), trials[i].embeddings) for i in waiting]
-        told = {"on_episodes": on_part, "on_cell": record}
-        run_cells(protocol, features, cells, placement, embeddings=embeddings, **told)
+        run_cells(protocol, features, cells, placement, embeddings=embeddings, bar="episodes", on_cell=record)
     else:
         kinds = list(dict.fromkeys(trials[i].embeddings for i in waiting))
         splits = [(features, None if kind is None else embeddings[kind]) for kind in kinds]
         jobs = [Job(protocol, methods[i], memory, (kinds.index(trials[i].embeddings),)) for i in waiting]
-        run_jobs(splits, jobs, placement, on_session=lambda: on_part(1), on_job=record)
+        run_jobs(splits, jobs, placement, bar="sessions", on_job=record)
     return [outcomes[key] for key in keys]
 
 

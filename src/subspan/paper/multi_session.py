@@ -14,7 +14,7 @@ from subspan.experiments.multi_session import FIXED, RANDOM, MultiSession
 from subspan.experiments.named_features import find_all_embeddings
 from subspan.experiments.report.figures import ReportFigure, curve_figures, heatmap_figures, weight_space_figures
 from subspan.experiments.results import MethodResult
-from subspan.experiments.runs import Job, Split, run_jobs_shown
+from subspan.experiments.runs import Job, Split, run_jobs
 from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.learners.registry import spec_of
 from subspan.paper.feature_folder import find_file, find_folder, load
@@ -169,7 +169,7 @@ def _run_all(
     named = [(protocol, *run, numbers) for protocol, numbers, runs in places if numbers for run in runs]
     jobs = [Job(protocol, config.method(name), memory, numbers) for protocol, name, memory, numbers in named]
     found: dict[MultiSession, list[MethodResult]] = {RANDOM: [], FIXED: []}
-    for (protocol, name, *_), result in zip(named, run_jobs_shown(splits, jobs, place), strict=True):
+    for (protocol, name, *_), result in zip(named, run_jobs(splits, jobs, place, bar="sessions"), strict=True):
         said = name in BEYOND or recipe in CONFIGS
         note = [f"on recipe '{recipe}' run as {result.method}."] if said and result.method != name else []
         found[protocol].append(replace(result, method=name, notes=(*result.notes, *note)))

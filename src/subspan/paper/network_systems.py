@@ -4,7 +4,7 @@ import dataclasses
 import datetime
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from subspan.backbones.modules import module_digest
 from subspan.backbones.network import Network
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.multi_session import FIXED, RANDOM, MultiSession
-from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.single_session import SingleSession
 from subspan.images.imageset import ImageSet
 from subspan.images.splits.split import Split
@@ -24,7 +23,7 @@ from subspan.learners.registry import spec_of
 from subspan.paper.stored_results import SUFFIX, StoredResult
 from subspan.progress import shown_stages
 from subspan.train.collect import Contents
-from subspan.train.maps import SplitMaps, split_maps
+from subspan.train.maps import split_maps
 from subspan.train.run import RunSettings
 
 
@@ -51,21 +50,26 @@ def store_result(
     if settings.learn_from != "training":
         raise ValueError(f"'{system.name}' learns from the maps of training images; it takes no --learn-from")
     protocol = protocol or _protocol(system, split)
-    out.parent.mkdir(parents=True, exist_ok=True)
     network, base = trained
     weights = module_digest(network)
     began = time.perf_counter()
     with shown_stages() as tell_maps:
         maps = split_maps(network, base, images, split, Contents(), where=system.where, device=device, tell=tell_maps)
-    run_protocol = _ready_to_run(
-        protocol, maps, system.episode_shots, device
-    )  # what cannot run is said before training
+    drawn = None
+    if isinstance(protocol, SingleSession):  # what cannot run is said before training
+        drawn = protocol.draw(maps.items).first_shots(system.episode_shots or protocol.shots)
+    out.parent.mkdir(parents=True, exist_ok=True)
     identity = json.dumps([spec_of(system), weights, split.digest()])
     with shown_stages() as tell:
         run = TrainingRun(settings, device, out, resume, identity, tell=tell)
         ready = system.on(maps, run)
         prepared = time.perf_counter() - began
-        result = run_protocol(ready)
+        # Positions of maps stand in for features.
+        if isinstance(protocol, SingleSession):
+            result = protocol.run(maps.items, ready, episodes=drawn, device=device)
+        else:  # what it keeps of old classes it chooses itself, so the protocol has no memory to hand to it
+            result = protocol.run(maps.items, ready, memory=False, device=device)
+            result = dataclasses.replace(result, memory=ready.uses_memory)
     about = {
         "seed": seed,
         "seconds": round(time.perf_counter() - began, 1),
@@ -80,28 +84,11 @@ def store_result(
         | {"recipe_digest": base.recipe.digest()[:12], "seed": base.seed, "weights_digest": weights[:12]},
         "notes": list(ready.notes()),
     }
-    stored = StoredResult(
-        system.name, system.marks, result, split.name, split.digest(), digest_of_items(maps.items), about
-    )
+    made_of = split.name, split.digest(), digest_of_items(maps.items), about
+    stored = StoredResult(system.name, system.marks, result, *made_of)
     stored.save(out)
     run.clear()
     return stored
-
-
-def _ready_to_run(
-    protocol: MultiSession | SingleSession, maps: SplitMaps, shots: int | None, device: torch.device
-) -> Callable[[NetworkSystem], MethodResult | EpisodeResult]:
-    """A function that runs a system on the sessions or episodes of a split, positions of maps in place of features."""
-    if isinstance(protocol, SingleSession):
-        drawn = protocol.draw(maps.items).first_shots(shots or protocol.shots)
-        return lambda ready: protocol.run(maps.items, ready, episodes=drawn, device=device)
-
-    def sessions(ready: NetworkSystem) -> MethodResult:
-        # What it keeps of old classes it chooses itself, so the protocol has no memory to hand to it.
-        result = protocol.run(maps.items, ready, memory=False, device=device)
-        return dataclasses.replace(result, memory=ready.uses_memory)
-
-    return sessions
 
 
 def _protocol(system: NetworkSystem, split: Split) -> MultiSession | SingleSession:

@@ -18,13 +18,11 @@ from subspan.experiments.single_session import SingleSession
 from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.files.arrays import SUFFIXES
 from subspan.paper.feature_folder import find_file, find_folder, load
-from subspan.paper.multi_session_tables import BEYOND
 from subspan.paper.pages import SINGLE_SESSION, Section
 from subspan.paper.published import published
 from subspan.paper.runs import Run, cost_of_parts
 from subspan.paper.single_session_tables import DATA, DELTA_CAVEAT, costs_table, episodes_table, settings_table
 from subspan.paper.systems import PARTS, chosen_systems, episode_settings, part_of, stored_episodes
-from subspan.progress import progress_bar
 
 PROTOCOL = SingleSession()
 PICTURED = {"Subspace", "Semantic subspace (label)"}  # 5-shot: moving and fixed targets
@@ -75,7 +73,13 @@ def make(
         title, source = DATA[half.data], config or half.config(recipe)
         loaded = load(path, half.split, half.classes)
         settings = Config.load(source, SINGLE_SESSION)
-        able, unable = _able([replace(one, shots=one.shots or protocol.shots) for one in settings.settings], loaded)
+        of_shots = [replace(one, shots=one.shots or protocol.shots) for one in settings.settings]
+        vectors = embeddings_of(loaded, of_shots)
+        lacks = [missing_for(loaded, one.create(), False, vectors.get(one.embeddings or "")) for one in of_shots]
+        able = [one for one, reason in zip(of_shots, lacks, strict=True) if reason is None]
+        if not able:
+            raise ProtocolError(str(lacks[0]))
+        unable = [f"{one.name}, {one.shots}-shot: {r}." for one, r in zip(of_shots, lacks, strict=True) if r]
         shots = sorted({one.shots for one in able if one.shots})
         if episodes is None:
             drawn = replace(protocol, shots=max(shots)).draw(loaded)
@@ -139,21 +143,6 @@ def notes_on(features: FeatureSet, recipe: str, count: int) -> list[str]:
     ]
 
 
-def _able(settings: Sequence[Setting], features: FeatureSet) -> tuple[list[Setting], list[str]]:
-    """The settings without methods of our own whose arrays the file lacks, and a sentence for each of these."""
-    able, unable, reason = [], [], None
-    for one in settings:
-        lacks = missing_for(features, one.create(), False, None) if one.method in BEYOND else None
-        if lacks is None:
-            able.append(one)
-        else:
-            unable.append(f"{one.name}, {one.shots}-shot: {lacks}.")
-            reason = reason or lacks
-    if reason and not able:
-        raise ProtocolError(reason)
-    return able, unable
-
-
 def _run(
     protocol: SingleSession,
     features: FeatureSet,
@@ -163,10 +152,7 @@ def _run(
 ) -> list[Run[EpisodeResult]]:
     cells = [Cell(one.create(), one.shots or protocol.shots, one.embeddings) for one in settings]
     vectors = embeddings_of(features, settings)
-    with progress_bar("episodes", len(cells) * len(episodes)) as advance:
-        results = run_cells(
-            protocol, features, cells, place, embeddings=vectors, episodes=episodes, on_episodes=advance
-        )
+    results = run_cells(protocol, features, cells, place, embeddings=vectors, episodes=episodes, bar="episodes")
     costs = [cost_of_parts([part_of(cell.method, features)]) for cell in cells]
     return [Run(one.name, result, **cost) for one, result, cost in zip(settings, results, costs, strict=True)]
 

@@ -23,12 +23,7 @@ _KINDS: Mapping[str, type[MethodResult] | type[EpisodeResult]] = {
     "single-session": EpisodeResult,
 }
 _LEFT_OUT = ("confusion", "weight_space", "final_rows", "predictions", "query_labels")  # large, or not needed again
-_PLAIN = {"method": str, "memory": bool, "class_counts": tuple, "shots": int, "seconds": float, "protocol": str}
-_WHOLE = ("splits",)
-_ACCURACIES = (
-    *("accuracy", "class_mean", "base", "novel", "novel_session_mean"),
-    *("base_alone", "novel_alone", "novel_at_birth", "novel_at_end"),
-)
+_TEXTS = ("system", "marks", "split", "split_digest", "items")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,16 +58,13 @@ class StoredResult:
         base = self.about.get("base_session")
         return base.get("recipe") if isinstance(base, Mapping) else None
 
-    def save(self, path: str | Path) -> Path:
-        """Write it as JSON, in one step."""
-        path = Path(path)
-        if path.suffix != SUFFIX:
-            raise ProtocolError(f"a stored result is written as {SUFFIX}; got '{path}'")
+    def save(self, path: Path) -> Path:
+        """Write it as JSON, in one step: one line for each entry."""
         kept = [f.name for f in fields(self.result) if f.name not in _LEFT_OUT]
         record = {
             "format": FORMAT,
             "protocol": self.protocol_name,
-            **{name: getattr(self, name) for name in ("system", "marks", "split", "split_digest", "items")},
+            **{name: getattr(self, name) for name in _TEXTS},
             "about": dict(self.about),
             "result": {name: _to_plain(getattr(self.result, name)) for name in kept},
         }
@@ -82,10 +74,10 @@ class StoredResult:
         return path
 
     @classmethod
-    def load(cls, path: str | Path) -> "StoredResult":
+    def load(cls, path: Path) -> "StoredResult":
         """Read what :meth:`save` wrote."""
         try:
-            record = json.loads(Path(path).read_text("utf-8"))
+            record = json.loads(path.read_text("utf-8"))
             if int(record["format"]) > FORMAT:
                 raise ProtocolError(f"'{path}' has format {record['format']}; this version of Subspan reads {FORMAT}")
             kind = _KINDS[record["protocol"]]
@@ -93,48 +85,41 @@ class StoredResult:
             if record["format"] == 1 and kind is MethodResult:  # of sessions of one size, as all systems have
                 unknown = np.full_like(values["base"], np.nan)
                 values = {"accuracy": unknown, "class_mean": unknown, "novel_session_mean": values["novel"]} | values
-            result = kind(**values)
-            texts = {name: str(record[name]) for name in ("system", "marks", "split", "split_digest", "items")}
-            stored = cls(**texts, result=result, about=dict(record["about"]), path=str(path))
+            texts = {name: str(record[name]) for name in _TEXTS}
+            stored = cls(**texts, result=kind(**values), about=dict(record["about"]), path=str(path))
         except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise ProtocolError(f"'{path}' is no readable stored result: {error!r}") from error
-        _check(stored)
+        for name, array in values.items():
+            if isinstance(array, np.ndarray):
+                stored._check(name, array)
         return stored
 
+    def _check(self, name: str, array: np.ndarray) -> None:
+        """Raise unless an array is as long as the others and accuracies are percentages."""
+        bad = array[(array < 0) | (array > 100)]
+        if len(bad) and name not in ("steps", "splits"):
+            raise ProtocolError(f"'{self.path}' is damaged: '{name}' holds {bad[0]:g} %")
+        if len(array) != (count := len(self.result.base)):
+            raise ProtocolError(f"'{self.path}' is damaged: '{name}' has {len(array)} entries, 'base' {count}")
 
-def stored_results(folder: str | Path, protocol: str) -> list[StoredResult]:
+
+def stored_results(folder: Path, protocol: str) -> list[StoredResult]:
     """All results in a folder, by file name, that a protocol of this hash has made."""
-    every = [StoredResult.load(path) for path in sorted(Path(folder).glob(f"*{SUFFIX}"))]
+    every = [StoredResult.load(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
     return [one for one in every if one.result.protocol == protocol]
 
 
-def _check(stored: StoredResult) -> None:
-    """Raise unless every accuracy is a percentage and the arrays are of one shape."""
-    result, first = stored.result, stored.result.base.shape
-    for name in (f.name for f in fields(result)):
-        values = getattr(result, name)
-        if name in _ACCURACIES:
-            bad = values[~np.isnan(values)]
-            if bad.size and (bad.min() < 0 or bad.max() > 100):
-                raise ProtocolError(f"'{stored.path}' is damaged: '{name}' holds {bad[(bad < 0) | (bad > 100)][0]:g} %")
-        if isinstance(values, np.ndarray) and len(values) != first[0]:
-            raise ProtocolError(f"'{stored.path}' is damaged: '{name}' has {len(values)} entries, 'base' {first[0]}")
-
-
 def _to_plain(value: Any) -> Any:
-    if not isinstance(value, np.ndarray):
-        return value
-    if np.issubdtype(value.dtype, np.integer):
-        return value.tolist()
-    return np.where(np.isfinite(value), value, np.array(None, dtype=object)).tolist()
+    """An array as lists, null where it has no number."""
+    return np.where(np.isfinite(value), value, np.array(None)).tolist() if isinstance(value, np.ndarray) else value
 
 
 def _from_plain(name: str, value: Any) -> Any:
-    if name in _PLAIN:
-        return _PLAIN[name](value)
-    if name == "notes":
-        return tuple(str(note) for note in value)
-    return np.array(value, dtype=np.int64 if name in _WHOLE else np.float64)  # None becomes NaN
+    if not isinstance(value, list):
+        return value
+    if name in ("class_counts", "notes"):
+        return tuple(value)
+    return np.array(value, dtype=np.int64 if name == "splits" else np.float64)  # None becomes NaN
 
 
 def _text(value: Any) -> str:

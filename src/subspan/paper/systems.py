@@ -14,7 +14,7 @@ from subspan.experiments.inputs import missing_for
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.named_features import find_embeddings, usual_embeddings
 from subspan.experiments.results import EpisodeResult, MethodResult
-from subspan.experiments.runs import Job, Split, run_jobs_shown
+from subspan.experiments.runs import Job, Split, run_jobs
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts.network_system import NetworkSystem
 from subspan.learners.parts.system import DrawnFeaturesWarning, System, TrainedSystem
@@ -58,7 +58,7 @@ def run_systems(
         if usable:
             jobs += [Job(protocol, system, memory, usable) for memory in sorted({False, system.uses_memory})]
     runs = []
-    for job, result in zip(jobs, run_jobs_shown(pairs, jobs, place, "sessions of systems"), strict=True):
+    for job, result in zip(jobs, run_jobs(pairs, jobs, place, bar="sessions of systems"), strict=True):
         name, costs = job.method.name, cost_of_parts([part_of(job.method, pairs[n][0]) for n in job.splits])
         runs.append(Run(name, replace(result, method=name), system_class(name).marks, **costs))
     return runs, left_out
