@@ -55,7 +55,7 @@ def main() -> None:
     wanted = []
     for memory, quoted in tables.items():
         for method in VARIANTS:
-            row = next((found for table in quoted if (found := table.of(method, memory)) is not None), None)
+            row = published().row(method, memory, *quoted)
             if row is not None:
                 wanted += [(memory, method, cap, row) for cap in CAPS]
     protocol = MultiSession(draws=given.draws)

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from subspan.paper.pages import MULTI_SESSION, SINGLE_SESSION, problems, sections_of, systems_page
+from subspan.paper.pages import problems, sections_of, systems_page
+from subspan.paper.published import PROTOCOLS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", [MULTI_SESSION, SINGLE_SESSION])
+@pytest.mark.parametrize("name", PROTOCOLS)
 def test_results_are_of_the_files_that_are_here_and_not_edited(name):
     page = (ROOT / "docs" / f"results-{name}.md").read_text("utf-8")
     assert len(sections_of(page)) == 2

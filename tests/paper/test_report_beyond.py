@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from subspan.paper.multi_session_tables import BEYOND, METHODS, beyond_table
+from subspan.paper.published import published
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def results(result):
 
 
 def test_leads_and_p_values(results):
-    table = beyond_table(results, [2, 3, 5])
+    table = beyond_table(results, [2, 3, 5], published())
     lines = {row.headings[0]: [row[column.key].value for column in table.columns] for row in table.rows}
     ours = next(iter(BEYOND.values()))
     assert lines[ours][0] == pytest.approx(53)

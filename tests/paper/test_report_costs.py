@@ -8,6 +8,7 @@ import torch
 from subspan.experiments.report.render import MISSING, to_markdown
 from subspan.experiments.results import EpisodeResult
 from subspan.learners.parts.trained_part import TrainedPart
+from subspan.paper.published import published
 from subspan.paper.runs import Run, cost_of_parts, cost_of_stored
 from subspan.paper.single_session_tables import costs_table
 from subspan.paper.stored_results import StoredResult
@@ -28,7 +29,7 @@ def stored(**about) -> StoredResult:
 
 def lines(runs) -> list[list[str]]:
     """The lines of the table in markdown, below its head."""
-    text = to_markdown(costs_table("mini", runs))
+    text = to_markdown(costs_table("mini", runs, published()))
     table = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
 

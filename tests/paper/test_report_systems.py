@@ -26,10 +26,7 @@ ROW = PublishedRow("TEEN", (70.0,) * 8 + (52.0,), "M+L", systems=("teen",))
 
 def made_table(runs, rows, *, fixed):
     """The table where the paper quotes these rows, and no other table has any."""
-    nothing = replace(published().fixed_split, rows=())
-    quoted = replace(
-        published(), without_memory=replace(nothing, rows=tuple(rows)), with_memory=nothing, fixed_split=nothing
-    )
+    quoted = replace(published(), without_memory=tuple(rows), with_memory=(), fixed_split=())
     return systems_table(runs, quoted, fixed=fixed, recipe="paper")
 
 

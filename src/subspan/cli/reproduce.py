@@ -135,7 +135,8 @@ def _show(
         facts["cores"] = f"{os.cpu_count()}{busy}"  # what the seconds mean depends on both
         for table in tables if report is None and markdown is None else tables[:1]:
             Console(width=max(120, Console().width)).print(to_console(table, decimals=section.decimals))
-        typer.echo("\n".join(section.findings))
+        for sentence in section.findings:
+            typer.echo(sentence)
         if report is not None:
             folder = report / recipe if len(recipes) > 1 else report
             findings = [*section.findings, *section.missing]

@@ -2,8 +2,12 @@
 
 A piece of work is a call ``work(shared, item, tick)`` of a function of some module: ``shared`` goes to every process
 once, ``tick()`` says that a part of the item is done. Results do not depend on where the pieces run.
+
+On a cluster each item is one task without side effects, run again by Ray as often as its machine is lost. Results go by
+the number of their item, so that none is lost and none counts twice.
 """
 
+import logging
 import multiprocessing
 import os
 import pickle
@@ -26,8 +30,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Tick = Callable[[], object]
 Work = Callable[[Any, Any, Tick], Any]
-
-POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,7 @@ def fan_out(
         order.sort(key=lambda i: cost(items[i]), reverse=True)
     workers = min(placement.workers or (1 if placement.device != "cpu" else os.cpu_count() or 1), len(items))
     if placement.ray:
-        from subspan.experiments.ray_cluster import on_ray
-
-        done = on_ray(work, shared, items, order, on_tick, gpu=placement.device != "cpu")
+        done = _on_ray(work, shared, items, order, on_tick, gpu=placement.device != "cpu")
     elif workers > 1:
         done = _in_pool(work, shared, items, order, on_tick, workers)
     else:
@@ -119,7 +119,7 @@ def _in_pool(
                 for i in [i for i, future in waiting.items() if future.done()]:
                     yield i, waiting.pop(i).result()
                 try:
-                    ticks.get(timeout=POLL_SECONDS)
+                    ticks.get(timeout=0.2)
                     on_tick()
                 except queue.Empty:
                     continue
@@ -132,3 +132,43 @@ def _in_pool(
         raise ProtocolError(
             f"one of {workers} worker processes ended abruptly; where memory ran out, fewer of them need less"
         ) from error
+
+
+def _on_ray(
+    work: Work, shared: Any, items: Sequence[Any], order: Sequence[int], on_tick: Tick, *, gpu: bool
+) -> Generator[tuple[int, Any], None, None]:
+    """Number and result of every item, as they are done; parts of an item are told when it is."""
+    try:
+        import ray
+        from ray.exceptions import RayTaskError
+    except ImportError as error:
+        raise ProtocolError(
+            f"--ray needs the package ray ({error}); install it with: pip install 'subspan[ray]'"
+        ) from None
+    began_here = not ray.is_initialized()
+    if began_here:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        task = ray.remote(num_cpus=1, num_gpus=1 if gpu else 0, max_retries=-1)(_run_one)
+        reference = ray.put(shared)  # held by this process: it outlives every other machine
+        waiting = {task.remote(work, reference, items[i]): i for i in order}
+        while waiting:
+            done, _ = ray.wait(list(waiting), num_returns=1, timeout=1.0)
+            for one in done:
+                result, ticks = ray.get(one)
+                for _ in range(ticks):
+                    on_tick()
+                yield waiting.pop(one), result
+    except RayTaskError as error:
+        raise error.cause from None
+    finally:
+        if began_here:
+            ray.shutdown()
+
+
+def _run_one(work: Work, shared: Any, item: Any) -> tuple[Any, int]:
+    """The result of one item, and how many parts of it were done."""
+    torch.set_num_threads(1)  # as in the processes of a pool, so that sums run in the same order
+    ticks = []
+    result = work(shared, item, lambda: ticks.append(1))
+    return result, len(ticks)

@@ -31,8 +31,8 @@ from subspan.paper.multi_session_tables import (
     reached_sentence,
     splits_sentence,
 )
-from subspan.paper.pages import MULTI_SESSION, PAPER, Section
-from subspan.paper.published import published
+from subspan.paper.pages import PAPER, Section
+from subspan.paper.published import MULTI_SESSION, published
 from subspan.paper.runs import Run
 from subspan.paper.systems import PARTS, chosen_systems, run_systems, stored_runs
 from subspan.paper.systems_tables import cost_picture, systems_table
@@ -96,7 +96,7 @@ def make(
     if on_fixed:
         tables.append(fixed_split_table(on_fixed, recipe, published()))
     if own:
-        tables.append(beyond_table(on_random, seeds))
+        tables.append(beyond_table(on_random, seeds, published()))
     figures = _figures([result for result in on_random if result.method in METHODS], seeds)
     parts = parts_folder or folder.parent / PARTS
     by_name = dict(zip((name.replace(":", "-") for name in named), splits, strict=True))

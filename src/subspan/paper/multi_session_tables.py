@@ -14,7 +14,7 @@ from subspan.experiments.metrics import paired_tests
 from subspan.experiments.report.results_table import SESSIONS, Measure, cell_of, measures_of
 from subspan.experiments.report.tables import Cell, Column, Row, Table
 from subspan.experiments.results import MethodResult
-from subspan.paper.published import OURS, PUBLISHED, QUOTED, Published, PublishedRow, PublishedTable
+from subspan.paper.published import MULTI_SESSION, OURS, PUBLISHED, QUOTED, Published, PublishedRow, Rows
 
 FAR = 2.0  # points between the published and the scaled cell
 MARK = "†"
@@ -37,7 +37,6 @@ TUNED: Mapping[str, str] = {  # chosen by `subspan sweep` on the development spl
     f"semantic:{_CHOSEN}": "Semantic subspace, options of split 0",
     f"linear_map:{_CHOSEN}": "Linear mapping, options of split 0",
 }
-LEVEL = 0.01  # of the tests against methods of our own
 
 _NOVEL = Column("novel", "novel", "accuracy on novel classes, mean over sessions as in the paper's code")
 _EVERY = {one.column.key: one for one in measures_of(SESSION_COUNT)} | {"novel": Measure(_NOVEL, "novel_session_mean")}
@@ -71,15 +70,14 @@ def random_split_tables(
         f"{MARK}: further than {FAR:g} points from the published cell after scaling.",
         *run_notes(results),
     )
-    legend = f"'{PUBLISHED}': {published.sources['P']}."
-    derived = "Average and drop of published rows are computed from their sessions; base and novel were not published."
+    legend = published.legend(MULTI_SESSION, PUBLISHED, QUOTED, "P", "P, read off a plot")
     methods = [*METHODS, *(method for method in BEYOND if (method, False) in ours)]
     titles = {**METHODS, **BEYOND, **TUNED}
 
     # The main table has both memory settings side by side.
     keys = {
         (f"session_{session}", memory): f"session_{session}_{_with(memory)}_memory"
-        for session in published.main.sessions
+        for session in published.main[0].sessions
         for memory in (False, True)
     }
     columns = []
@@ -92,22 +90,24 @@ def random_split_tables(
         return {key: cells[place] for (place, memory), key in keys.items() if (cells := found.get(memory))}
 
     rows = [
-        Row((_quoted_name(row), QUOTED), beside({bool(row.memory): row.cells}), QUOTED) for row in published.main.quoted
+        Row((_quoted_name(row), QUOTED), beside({bool(row.memory): row.cells}), QUOTED)
+        for row in quoted(published.main)
     ]
     for method in methods:
-        theirs = {memory: row.cells for memory in (False, True) if (row := published.main.of(method, memory))}
+        theirs = {
+            memory: row.cells for memory in (False, True) if (row := published.row(method, memory, published.main))
+        }
         both = beside({memory: ours[method, memory] for memory in (False, True)})
         rows += _compared(titles[method], beside(theirs), both, ratio)
-    legends = (legend, _quoted_note(published.main, published))
     title = "Main table: sessions 1, 2 and 8"
-    tables = [Table(("method", "row"), tuple(columns), tuple(rows), title, notes, legends, "main")]
+    tables = [Table(("method", "row"), tuple(columns), tuple(rows), title, notes, legend, "main")]
     for memory, theirs in ((False, published.without_memory), (True, published.with_memory)):
-        rows = [Row((_quoted_name(row), QUOTED), row.cells, QUOTED) for row in theirs.quoted]
+        rows = [Row((_quoted_name(row), QUOTED), row.cells, QUOTED) for row in quoted(theirs)]
         for method in (*methods, *(() if memory else (*ABLATION, *TUNED))):
-            row = theirs.of(method, memory) or published.old_penalty.of(method, memory)
+            row = published.row(method, memory, theirs, published.old_penalty)
             name = row.model if row else titles[method]
             rows += _compared(name, row.cells if row else {}, ours[method, memory], ratio)
-        legends = (legend, derived, _quoted_note(published.without_memory, published))
+        legends = (*legend, *published.legend(MULTI_SESSION, "average, drop"))
         title, name = f"All sessions, {_with(memory)} memory", f"sessions-{_with(memory)}-memory"
         tables.append(Table(("method", "row"), COLUMNS, tuple(rows), title, notes, legends, name))
     return tables
@@ -115,7 +115,7 @@ def random_split_tables(
 
 def session0_ratio(results: Sequence[MethodResult], published: Published) -> float:
     """The paper's session-0 accuracy over ours, both with the trained linear head."""
-    row = published.without_memory.of("finetune", memory=False)
+    row = published.row("finetune", False, published.without_memory)
     ours = next(result for result in results if (result.method, result.memory) == ("finetune", False))
     assert row is not None
     return row.accuracy[0] / float(ours.samples(ours.base[:, 0]).mean())
@@ -155,9 +155,9 @@ def networks_table(trained: Mapping[str, Mapping[int, Mapping[str, float]]], pub
             rows.append(Row((network.model, f"{kind}, {OURS}"), cells, network.model))
     notes = (
         "The paper's splits are other draws of classes; of test accuracy it gives the mean over ten splits alone, "
-        f"{published.without_memory.rows[-1].accuracy[0]:.2f}.",
+        f"{published.without_memory[-1].accuracy[0]:.2f}.",
     )
-    legend = (published.said_by({network.source for network in published.networks}),)
+    legend = published.legend(MULTI_SESSION, *published.sources_of(published.networks))
     title = "Two kinds of ResNet-18: session 0"
     return Table(("network", "accuracy (%)"), tuple(columns), tuple(rows), title, notes, legend, "networks")
 
@@ -165,8 +165,7 @@ def networks_table(trained: Mapping[str, Mapping[int, Mapping[str, float]]], pub
 def fixed_split_table(results: Sequence[MethodResult], recipe: str, published: Published) -> Table:
     """Ours on the fixed split below published rows of later systems."""
     rows = [
-        Row((row.model, row.network, row.stored, row.source), row.cells, PUBLISHED)
-        for row in published.fixed_split.rows
+        Row((row.model, row.network, row.stored, row.source), row.cells, PUBLISHED) for row in published.fixed_split
     ]
     for result in sorted(results, key=lambda result: result.memory):
         name, stored = {**METHODS, **BEYOND}[result.method], "1 image a class" if result.memory else "no"
@@ -176,15 +175,15 @@ def fixed_split_table(results: Sequence[MethodResult], recipe: str, published: P
         "know of none.",
         *run_notes(results),
     )
-    legend = (published.said_by({row.source for row in published.fixed_split.rows}),)
+    legend = published.legend(MULTI_SESSION, *published.sources_of(published.fixed_split))
     headings = ("system", "network", "memory", "source")
     title = "Another protocol: the fixed split"
     return Table(headings, COLUMNS, tuple(rows), title, notes, legend, "fixed-split")
 
 
-def beyond_table(results: Sequence[MethodResult], seeds: Sequence[int]) -> Table:
+def beyond_table(results: Sequence[MethodResult], seeds: Sequence[int], published: Published) -> Table:
     """Every method of ``BEYOND`` against those of the tables at the last session, over the random splits ``seeds``."""
-    said = {
+    meanings = {
         "accuracy": ("weighted accuracy (%)", 2),
         "lead": ("accuracy of our method minus that of this one", 2),
         "p": ("two-sided, of a paired t-test over splits, after Bonferroni correction", 4),
@@ -192,7 +191,7 @@ def beyond_table(results: Sequence[MethodResult], seeds: Sequence[int]) -> Table
     columns = tuple(
         Column(f"{key}_{name}_memory", f"{key} {sign}", f"{meaning}, {name} memory", "Last session", decimals)
         for name, sign in (("without", "-M"), ("with", "+M"))
-        for key, (meaning, decimals) in said.items()
+        for key, (meaning, decimals) in meanings.items()
     )
     rows = []
     for ours, title in BEYOND.items():
@@ -207,9 +206,9 @@ def beyond_table(results: Sequence[MethodResult], seeds: Sequence[int]) -> Table
                     cells[f"lead_{_with(memory)}_memory"] = Cell(float(np.mean(last[ours] - last[method])))
                     cells[f"p_{_with(memory)}_memory"] = Cell(tests[method].p_value)
         rows += [Row((title if method == ours else METHODS[method],), cells, ours) for method, cells in lines.items()]
-    few = " Two splits have one degree of freedom: such a p says little." if len(seeds) == 2 else ""
-    notes = (f"{splits_sentence(seeds)} Options of our own method were chosen on split 0, which no table reports.",)
-    legend = (f"p: paired t-test over splits, times the number of comparisons; the bar is p < {LEVEL}.{few}",)
+    few = " Two splits have one degree of freedom: a p says little." if len(seeds) == 2 else ""
+    said = f"Options of our own method were chosen on split 0, which no table reports.{few}"
+    notes, legend = (f"{splits_sentence(seeds)} {said}",), published.legend(MULTI_SESSION, "p")
     return Table(("method",), columns, tuple(rows), "Beyond the paper: the last session", notes, legend, "beyond")
 
 
@@ -253,7 +252,6 @@ def _quoted_name(row: PublishedRow) -> str:
     return f"{row.model}*" if "plot" in row.source else row.model
 
 
-def _quoted_note(table: PublishedTable, published: Published) -> str:
-    plot = any("plot" in row.source for row in table.quoted)
-    star = f" *: {published.sources['P, read off a plot']}." if plot else ""
-    return f"'{QUOTED}': other systems as the paper quotes them, with their own networks; not run by us.{star}"
+def quoted(rows: Rows) -> list[PublishedRow]:
+    """Rows of systems that are none of our methods."""
+    return [row for row in rows if row.method is None]

@@ -17,7 +17,6 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 
 from subspan.experiments.report.figures import ReportFigure
@@ -26,10 +25,9 @@ from subspan.experiments.report.tables import Table
 from subspan.files.atomic import replacing
 from subspan.learners.published import MARKS
 from subspan.learners.registry import list_network_systems, list_systems
-from subspan.paper.published import published
+from subspan.paper.published import PROTOCOLS, page_text, published
 from subspan.paper.systems import system_class
 
-MULTI_SESSION, SINGLE_SESSION = PROTOCOLS = "multi-session", "single-session"
 PAPER = "paper"  # the paper's own recipe, whose section comes first
 PICTURES = ("accuracy-with-memory", "systems-cost", "single-session-mini-weight-space-moving-targets")
 _SECTION = re.compile(
@@ -100,7 +98,7 @@ def with_section(page: str, section: str) -> list[str]:
 def to_page(name: str, sections: Sequence[str]) -> str:
     """The whole page of a protocol."""
     sources = "".join(f"| {word} | {meaning} |\n" for word, meaning in published().sources.items())
-    return "\n\n".join([_text(f"results-{name}") + sources.rstrip(), *sections]) + "\n"
+    return "\n\n".join([page_text(f"results-{name}") + sources.rstrip(), *sections]) + "\n"
 
 
 def sections_of(page: str) -> list[str]:
@@ -131,11 +129,7 @@ def systems_page() -> str:
     table = ["| system | what it does | reference | marks |", "|---|---|---|---|"]
     table += [f"| [`{n}`](#{n}) | {c.summary} | {c.reference} | {c.marks} |" for n, c in cards.items()]
     texts = [f"## `{name}` {{ #{name} }}\n\n{inspect.getdoc(card) or ''}" for name, card in cards.items()]
-    return "\n\n".join([_text("systems").rstrip(), "\n".join(marks), "\n".join(table), *texts]) + "\n"
-
-
-def _text(name: str) -> str:
-    return resources.files("subspan.paper").joinpath("text", f"{name}.md").read_text("utf-8")
+    return "\n\n".join([page_text("systems").rstrip(), "\n".join(marks), "\n".join(table), *texts]) + "\n"
 
 
 def _sha256(content: bytes) -> str:

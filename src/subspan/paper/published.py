@@ -6,7 +6,7 @@ the other marks say how far a row of a later system was checked.
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,8 +15,12 @@ from typing import Any
 from subspan.experiments.metrics import average_accuracy, performance_drop
 from subspan.experiments.report.tables import Cell
 
+MULTI_SESSION, SINGLE_SESSION = PROTOCOLS = "multi-session", "single-session"
 PUBLISHED, QUOTED, OURS = "published", "quoted", "ours"  # what tables call a row
 STORED = "ours, stored"  # not run now: of a system that needs images
+
+
+Rows = tuple["PublishedRow", ...]
 
 
 @dataclass(frozen=True)
@@ -46,24 +50,6 @@ class PublishedRow:
 
 
 @dataclass(frozen=True)
-class PublishedTable:
-    """Rows over sessions."""
-
-    sessions: tuple[int, ...]
-    rows: tuple[PublishedRow, ...]
-    label: str = ""  # of the table in the paper's LaTeX source
-
-    def of(self, method: str, memory: bool) -> PublishedRow | None:
-        """The row of one of our methods, if there is one."""
-        return next((row for row in self.rows if (row.method, row.memory) == (method, memory)), None)
-
-    @property
-    def quoted(self) -> tuple[PublishedRow, ...]:
-        """Rows of systems that are none of our methods."""
-        return tuple(row for row in self.rows if row.method is None)
-
-
-@dataclass(frozen=True)
 class PublishedNetwork:
     """Validation accuracy (%) of one network by seed."""
 
@@ -89,25 +75,42 @@ class Published:
     """All tables; ``sources`` says what each source mark means."""
 
     sources: Mapping[str, str]
-    main: PublishedTable  # sessions 1, 2, 8, both memory settings
-    without_memory: PublishedTable
-    with_memory: PublishedTable
-    old_penalty: PublishedTable
-    fixed_split: PublishedTable  # another protocol
+    main: Rows  # sessions 1, 2, 8, both memory settings
+    without_memory: Rows
+    with_memory: Rows
+    old_penalty: Rows
+    fixed_split: Rows  # another protocol
     networks: tuple[PublishedNetwork, ...]
     single_session: tuple[PublishedEpisodes, ...]
 
-    def said_by(self, marks: Collection[str]) -> str:
-        """What source marks mean."""
-        return f"Sources: {'; '.join(f'{mark}: {self.sources[mark]}' for mark in self.sources if mark in marks)}."
+    def row(self, method: str, memory: bool, *tables: Rows) -> PublishedRow | None:
+        """The row of one of our methods in the first of the tables that has it."""
+        rows = (row for table in tables for row in table if (row.method, row.memory) == (method, memory))
+        return next(rows, None)
+
+    def legend(self, protocol: str, *words: str) -> tuple[str, ...]:
+        """What words of a protocol's tables and marks of sources mean, as its page of results has it."""
+        lines = page_text(f"results-{protocol}").splitlines()
+        meanings = dict(line.strip("| ").split(" | ", 1) for line in lines if line.startswith("| "))
+        return tuple(f"{word}: {({**meanings, **self.sources})[word]}." for word in words)
+
+    def sources_of(self, rows: Iterable[PublishedRow | PublishedNetwork]) -> list[str]:
+        """The marks of sources of these rows, in the order in which they are explained."""
+        marks = {row.source for row in rows}
+        return [mark for mark in self.sources if mark in marks]
+
+
+def page_text(name: str) -> str:
+    """What opens a generated page of the manual."""
+    return resources.files("subspan.paper").joinpath("text", f"{name}.md").read_text("utf-8")
 
 
 @cache
 def published() -> Published:
     """The numbers that come with the package.
 
-    >>> published().without_memory.of("subspace", memory=False).accuracy[-1]
-    46.79
+    >>> published().without_memory[3].model, published().without_memory[3].accuracy[-1]
+    ('Subspace', 46.79)
     """
     data = json.loads(resources.files("subspan.paper").joinpath("published.json").read_text(encoding="utf-8"))
     names = ("main", "without_memory", "with_memory", "old_penalty", "fixed_split")
@@ -119,13 +122,13 @@ def published() -> Published:
     )
 
 
-def _table(data: Mapping[str, Any]) -> PublishedTable:
-    sessions, rows = tuple(data["sessions"]), []
+def _table(data: Mapping[str, Any]) -> Rows:
+    rows = []
     for row in data["rows"]:
         accuracy = tuple(math.nan if value is None else float(value) for value in row["accuracy"])
-        tuples = {"accuracy": accuracy, "systems": tuple(row.get("systems", ())), "sessions": sessions}
+        tuples = {"accuracy": accuracy, "systems": tuple(row.get("systems", ())), "sessions": tuple(data["sessions"])}
         rows.append(PublishedRow(**{**row, **tuples}))
-    return PublishedTable(sessions, tuple(rows), data.get("label", ""))
+    return tuple(rows)
 
 
 def _episodes(row: Mapping[str, Any]) -> PublishedEpisodes:

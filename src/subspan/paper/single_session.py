@@ -18,10 +18,10 @@ from subspan.experiments.single_session import SingleSession
 from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.files.arrays import SUFFIXES
 from subspan.paper.feature_folder import find_file, find_folder, load
-from subspan.paper.pages import SINGLE_SESSION, Section
-from subspan.paper.published import published
+from subspan.paper.pages import Section
+from subspan.paper.published import SINGLE_SESSION, published
 from subspan.paper.runs import Run, cost_of_parts
-from subspan.paper.single_session_tables import DATA, DELTA_CAVEAT, costs_table, episodes_table, settings_table
+from subspan.paper.single_session_tables import DATA, costs_table, episodes_table, settings_table
 from subspan.paper.systems import PARTS, chosen_systems, episode_settings, part_of, stored_episodes
 
 PROTOCOL = SingleSession()
@@ -93,8 +93,8 @@ def make(
         runs = [*_run(protocol, loaded, [*able, *beside], drawn, place), *stored]
         tables += [
             episodes_table(half.data, runs, published(), notes_on(loaded, recipe, protocol.count)),
-            costs_table(half.data, runs),
-            settings_table(half.data, able, str(settings.about.get("chosen", "chosen by the user"))),
+            costs_table(half.data, runs, published()),
+            settings_table(half.data, able, str(settings.about.get("chosen", "chosen by the user")), published()),
         ]
         figures += _pictures(runs, half, max(shots))
         sources += read
@@ -110,7 +110,7 @@ def make(
         protocol=protocol,
         tables=tables,
         figures=figures,
-        findings=[DELTA_CAVEAT],
+        findings=[],
         missing=missing,
         facts=facts,
         sources=sources,

@@ -9,7 +9,7 @@ from subspan.experiments.metrics import interval_half_width
 from subspan.experiments.report.tables import Cell, Column, Row, Table, not_below_best
 from subspan.experiments.results import EpisodeResult
 from subspan.learners.registry import spec_of
-from subspan.paper.published import PUBLISHED, QUOTED, STORED, Published
+from subspan.paper.published import PUBLISHED, QUOTED, SINGLE_SESSION, STORED, Published
 from subspan.paper.runs import Run, cost_cells, cost_columns
 
 DATA: Mapping[str, str] = {"mini": "miniImageNet", "tiered": "tieredImageNet"}
@@ -22,10 +22,6 @@ OPTIONS: Mapping[str, str] = {
     "tau": "tau",
 }
 STEPS = "max_steps"  # a column of its own only where settings name it
-DELTA_CAVEAT = (
-    "Delta: mean over base and novel queries of their accuracy among all classes minus their accuracy among the half's "
-    "own classes. A model that is always wrong has the best Delta, 0: read it beside the accuracy only."
-)
 MEASURES = {  # by name in EpisodeResult: key, title, meaning, whether a test marks what is not below the best
     "joint": ("accuracy", "acc.", "joint accuracy: base and novel queries among all classes", True),
     "delta": ("delta", "Delta", "what both halves lose when all classes compete", False),
@@ -64,13 +60,9 @@ def episodes_table(
             rows.append(Row((name, PUBLISHED if line.source == "P" else QUOTED), line.cells[data], name))
         rows.append(Row((name, label), ours[name], name))
     counts = sorted({len(run.result.joint) for run in runs})
-    sources = "; ".join(f"'{mark}': {published.sources[mark]}" for mark in ("P", "P, quoting"))
     legend = (
-        f"Mean over {', '.join(map(str, counts))} episodes with the normal 95 % interval. Bold, ours: the best of its "
-        "column, or not significantly below it (paired t-test over the episodes, p < 0.05 after Bonferroni "
-        "correction); published: as printed.",
-        DELTA_CAVEAT,
-        f"'{PUBLISHED}' and '{QUOTED}' are {sources}.",
+        f"Means of {', '.join(map(str, counts))} episodes, with the normal 95 % interval.",
+        *published.legend(SINGLE_SESSION, "bold", "Delta", PUBLISHED, QUOTED, "P", "P, quoting"),
     )
     said = dict.fromkeys(f"{run.name}: {note}" for run in runs for note in run.result.notes)
     title, name = f"Single session, {DATA[data]}", f"single-session-{data}"
@@ -87,7 +79,7 @@ def _add_cells(ours: Mapping[str, dict[str, Cell]], runs: Sequence[Run[EpisodeRe
             ours[run.name][f"{key}_{shots}_shot"] = Cell(float(values.mean()), half_width, marked)
 
 
-def costs_table(data: str, runs: Sequence[Run[EpisodeResult]]) -> Table:
+def costs_table(data: str, runs: Sequence[Run[EpisodeResult]], published: Published) -> Table:
     """What every row of ours cost beyond the base session, and where its part was trained.
 
     A system has one line; where its parts for some shots were trained elsewhere, those have a line of their own.
@@ -95,22 +87,17 @@ def costs_table(data: str, runs: Sequence[Run[EpisodeResult]]) -> Table:
     lines: dict[tuple[str, ...], dict[str, Cell]] = {}
     for run in runs:
         lines.setdefault((run.name, run.row, run.place), {}).update(cost_cells(run, run.result.shots))
-    legend = (
-        "Beyond the base session, min: training of the system's own part, once, in minutes of the device named in its "
-        "line; a part that serves every number of shots counts under each. sec: all episodes, scoring included, in "
-        f"seconds of the device of this run, all processes together; '{STORED}': of the device named in its line.",
-    )
     return Table(
         headings=("method", "row", "part trained on"),
         columns=tuple(column for number in _shots(runs) for column in cost_columns("all episodes", shots=number)),
         rows=tuple(Row(headings, cells) for headings, cells in lines.items()),
         title=f"Cost, {DATA[data]}",
-        legend=legend,
+        legend=published.legend(SINGLE_SESSION, "min, sec", STORED),
         name=f"single-session-{data}-costs",
     )
 
 
-def settings_table(data: str, settings: Sequence[Setting], chosen_on: str) -> Table:
+def settings_table(data: str, settings: Sequence[Setting], chosen_on: str, published: Published) -> Table:
     """What every learned method was run with: as published, or marked as chosen by us or left at its default."""
     said = {name for setting in settings for name in (*setting.given, *setting.chosen)}
     options = {**OPTIONS, **({STEPS: "steps"} if STEPS in said else {})}
@@ -135,17 +122,13 @@ def settings_table(data: str, settings: Sequence[Setting], chosen_on: str) -> Ta
             f"None is taken from the paper's appendix, whose values are for a linear head. {CHOSEN}: {chosen_on}. "
             f"{DEFAULT}: {at_default}"
         )
-    legend = (
-        "beta holds the base rows. No code was released for this setting: R_old as a norm, uniform start of novel rows "
-        "and five augmented copies of each support image are taken over from the multi-session code.",
-    )
     return Table(
         headings=("method", "shots", "embeddings"),
         columns=tuple(Column(key, title, key, decimals=0 if key == STEPS else 5) for key, title in options.items()),
         rows=tuple(rows),
         title=f"Settings, {DATA[data]}",
         notes=(origin, *untrained),
-        legend=legend,
+        legend=published.legend(SINGLE_SESSION, "beta"),
         name=f"single-session-{data}-settings",
     )
 

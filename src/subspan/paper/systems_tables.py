@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from subspan.experiments.report.drawings import BLUE, VERMILION, new_figure, plain_axes, to_png
 from subspan.experiments.report.figures import ReportFigure
 from subspan.experiments.report.labels import Label, draw_labels
-from subspan.experiments.report.style import BLUE, VERMILION, new_figure, plain_axes, to_png
 from subspan.experiments.report.tables import Cell, Column, Row, Table
 from subspan.experiments.results import MethodResult
 from subspan.paper.multi_session_tables import COLUMNS, our_cells, run_notes
-from subspan.paper.published import PUBLISHED, QUOTED, Published, PublishedRow
+from subspan.paper.published import MULTI_SESSION, PUBLISHED, QUOTED, Published, PublishedRow
 from subspan.paper.runs import Run, cost_cells, cost_columns
 
 BELOW = 3.0  # points below a published row of the same setting that ask for a cause
@@ -28,7 +28,7 @@ def systems_table(runs: Sequence[Run[MethodResult]], published: Published, *, fi
     splits = Column("splits", "splits", "splits that it could run on", COST, 0)
     tables = [*([published.fixed_split] if fixed else []), published.without_memory, published.with_memory]
     theirs: dict[str, PublishedRow] = {}  # where several tables have a system, the last
-    for row in (row for table in tables for row in table.rows):
+    for row in (row for table in tables for row in table):
         theirs |= dict.fromkeys(row.systems, row)
     rows = []
     for run in sorted(runs, key=lambda run: (run.result.memory, run.name)):
@@ -41,13 +41,7 @@ def systems_table(runs: Sequence[Run[MethodResult]], published: Published, *, fi
             if fixed and cells[last].value < row.accuracy[-1] - BELOW:
                 cells[last] = replace(cells[last], mark=MARK)
         rows.append(Row((run.name, memory, run.row, run.marks, run.place), cells, run.name))
-    legend = (
-        f"{MARK}: the last session is more than {BELOW:g} points below the published row. Published rows have networks "
-        f"of their own; '{QUOTED}': as the paper quotes it beside its random splits."
-        if fixed
-        else f"'{QUOTED}': as the paper quotes it, on the fixed split, with a network of its own: another setting.",
-        published.said_by({row.source for row in theirs.values()}),
-    )
+    words = [PUBLISHED, QUOTED, *([MARK] if fixed else []), "min, sec", *published.sources_of(theirs.values())]
     where = "fixed" if fixed else "random"
     return Table(
         headings=("system", "memory", "row", "marks", "part trained on"),
@@ -55,7 +49,7 @@ def systems_table(runs: Sequence[Run[MethodResult]], published: Published, *, fi
         rows=tuple(rows),
         title=f"Systems on {'the fixed split' if fixed else 'random splits'}, recipe {recipe}",
         notes=tuple(run_notes([run.result for run in runs if not run.marks])),
-        legend=legend,
+        legend=published.legend(MULTI_SESSION, *words),
         name=f"systems-{where}-{recipe}",
     )
 

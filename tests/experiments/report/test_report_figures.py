@@ -15,12 +15,13 @@ from PIL import Image
 from subspan.experiments.report.drawings import (
     RED,
     accuracy_curves,
+    method_styles,
     prediction_heatmaps,
     row_percent,
+    to_png,
     weight_space_figure,
 )
 from subspan.experiments.report.figures import report_figures
-from subspan.experiments.report.style import method_styles, to_png
 
 
 def drawn(figure):

@@ -3,8 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from subspan.experiments.report.drawings import accuracy_curves, prediction_heatmaps, weight_space_figure
-from subspan.experiments.report.style import method_styles, to_png
+from subspan.experiments.report.drawings import (
+    accuracy_curves,
+    method_styles,
+    prediction_heatmaps,
+    to_png,
+    weight_space_figure,
+)
 from subspan.experiments.results import MethodResult, WeightSpace
 
 

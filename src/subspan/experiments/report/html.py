@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
+from string import Template
 
 import numpy as np
 
@@ -16,30 +17,6 @@ from subspan.experiments.results import MethodResult
 from subspan.files.atomic import replacing
 
 FORMS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
-_STYLE = resources.files("subspan.experiments.report").joinpath("page.css").read_text(encoding="utf-8")
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<main>
-<header><h1>{title}</h1>{opening}</header>
-{tables}
-{figures}
-<section aria-labelledby="facts"><h2 id="facts">How this was made</h2>
-<div class="table"><table class="facts"><tbody>{facts}</tbody></table></div>
-</section>
-</main>
-</body>
-</html>
-"""
 
 
 def write_report(
@@ -47,12 +24,9 @@ def write_report(
 ) -> Path:
     """Write ``report.html``, ``table.csv``, ``table.md``, ``table.tex`` and the PNGs; return the page's path.
 
-    ``facts`` (command, device, date, seeds ...) are shown in their order; the protocol hash is added from the results
-    where it is missing.
+    ``facts`` (command, device, date, seeds ...) are shown in their order, and after them the protocol's hash.
     """
-    hashes = sorted({result.protocol for result in results if result.protocol})
-    if hashes and not any("protocol" in name.lower() for name in facts):
-        facts = {**facts, "protocol hash": ", ".join(hashes)}
+    facts = {**facts, "protocol hash": ", ".join(sorted({result.protocol for result in results}))}
     tables, figures = [results_table(results, title)], report_figures(results)
     return write_page(directory, title=title, findings=_findings(results), tables=tables, figures=figures, facts=facts)
 
@@ -75,9 +49,9 @@ def write_page(
     files = {f"{figure.name}.png": figure.png for figure in figures}
     files |= {f"{one.name}.{end}": form(one).encode() for one in tables for end, form in FORMS.items()}
     pictures = "".join(map(_figure, figures))
-    page = _PAGE.format(
-        policy=_POLICY,
-        style=_STYLE,
+    parts = resources.files("subspan.experiments.report")
+    page = Template(parts.joinpath("page.html").read_text("utf-8")).substitute(
+        style=parts.joinpath("page.css").read_text("utf-8"),
         title=escape(title),
         opening="".join(f"<p>{escape(sentence)}</p>" for sentence in findings),
         tables="".join(_table(one, "Results" if one.title == title else one.title) for one in tables),
@@ -95,7 +69,7 @@ def write_page(
 
 
 def _table(table: Table, heading: str) -> str:
-    """A table, what its short column titles stand for, sessions left out, and where its numbers lie as files."""
+    """A table, what its short titles stand for, sessions left out, and where its numbers lie as files."""
     name = escape(table.name)
     columns = [column for column in table.columns if column.group not in (IMAGES, SESSIONS)]
     entries = "".join(f"<dt>{escape(column.title)}</dt><dd>{escape(column.meaning)}</dd>" for column in columns)

@@ -33,46 +33,38 @@ class Measure:
         return np.broadcast_to(values, len(result.base))
 
 
+_LAST = (  # key, title, figure of a result, which way is better, meaning
+    ("images", "images", "accuracy", 1, "all test images"),
+    ("class_mean", "classes", "class_mean", 1, "mean over all classes"),
+    ("weighted", "weighted", "weighted", 1, "the paper's mean of base and novel, by numbers of classes"),
+    ("base", "base", "base", 1, "test images of base classes"),
+    ("novel", "novel", "novel", 1, "test images of novel classes"),
+    ("harmonic", "H(class)", "harmonic", 1, "the paper's harmonic mean of base and novel, by numbers of classes"),
+    ("plain_harmonic", "H", "plain_harmonic", 1, "harmonic mean of base and novel, unweighted"),
+)
+_TOTALS = (
+    ("average", "average", "average", 1, "mean weighted accuracy over all sessions"),
+    ("drop", "drop", "drop", -1, "weighted accuracy of the first minus that of the last session"),
+    ("forgetting", "forget", "forgetting", -1, "mean loss of a session's classes since they were learned"),
+    ("gacc", "gAcc", "generalized", 1, "accuracy averaged over the weight of base classes"),
+    ("steps", "steps", "steps_in_all", 0, "optimiser steps in all sessions, mean over draws"),
+    ("seconds", "sec", "seconds", 0, "for all draws and sessions"),
+)
 MEASURES = {
-    key: Measure(Column(key, title, meaning, group, decimals), figure, better)
-    for group, key, title, meaning, figure, better, decimals in (
-        (LAST, "images", "images", "all test images", "accuracy", 1, 2),
-        (LAST, "class_mean", "classes", "mean over all classes", "class_mean", 1, 2),
-        (LAST, "weighted", "weighted", "the paper's mean of base and novel, by numbers of classes", "weighted", 1, 2),
-        (LAST, "base", "base", "test images of base classes", "base", 1, 2),
-        (LAST, "novel", "novel", "test images of novel classes", "novel", 1, 2),
-        (
-            *(LAST, "harmonic", "H(class)"),
-            *("the paper's harmonic mean of base and novel, by numbers of classes", "harmonic", 1, 2),
-        ),
-        (LAST, "plain_harmonic", "H", "harmonic mean of base and novel, unweighted", "plain_harmonic", 1, 2),
-        (TOTALS, "average", "average", "mean weighted accuracy over all sessions", "average", 1, 2),
-        (TOTALS, "drop", "drop", "weighted accuracy of the first minus that of the last session", "drop", -1, 2),
-        (
-            TOTALS,
-            "forgetting",
-            "forget",
-            "mean loss of a session's classes since they were learned",
-            "forgetting",
-            -1,
-            2,
-        ),
-        (TOTALS, "gacc", "gAcc", "accuracy averaged over the weight of base classes", "generalized", 1, 2),
-        (TOTALS, "steps", "steps", "optimiser steps in all sessions, mean over draws", "steps_in_all", 0, 0),
-        (TOTALS, "seconds", "sec", "for all draws and sessions", "seconds", 0, 2),
-    )
+    key: Measure(Column(key, title, meaning, group, 0 if key == "steps" else 2), figure, better)
+    for group, figures in ((LAST, _LAST), (TOTALS, _TOTALS))
+    for key, title, figure, better, meaning in figures
 }
 
 
 def measures_of(sessions: int) -> list[Measure]:
     """All columns of a table over so many sessions, session 0 included."""
-    after = {
-        "images": (IMAGES, "accuracy", "accuracy on all test images of the classes seen after session"),
-        "session": (SESSIONS, "weighted", "weighted accuracy after session"),
-    }
     by_session = [
         Measure(Column(f"{key}_{session}", str(session), f"{meaning} {session}", group), figure, session=session)
-        for key, (group, figure, meaning) in after.items()
+        for key, group, figure, meaning in (
+            ("images", IMAGES, "accuracy", "accuracy on all test images of the classes seen after session"),
+            ("session", SESSIONS, "weighted", "weighted accuracy after session"),
+        )
         for session in range(sessions)
     ]
     return [*by_session, *MEASURES.values()]
