@@ -1,118 +1,22 @@
-"""Options made from dataclasses, and the commands from photographs to a feature file."""
+"""The commands from photographs to a feature file."""
 
 import json
 import shutil
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
 import torch
-import typer
 from click.testing import Result
 from PIL import Image
 from typer.testing import CliRunner
 
 from subspan import __version__
 from subspan.cli import app
-from subspan.cli.parts.flags import Values, with_flags
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts.trained_part import TrainedPart
 
 RUNNER = CliRunner()
-
-
-@dataclass(frozen=True)
-class Oven:
-    """An example."""
-
-    brand: str = "hidden"  # no help, no option
-    heat: float = field(default=1.5, metadata={"help": "how hot"})
-    fan: bool = field(default=False, metadata={"help": "blow"})
-    times: tuple[int, ...] = field(default=(1, 2), metadata={"help": "when"})
-    mode: Literal["slow", "fast"] = field(default="slow", metadata={"help": "how"})
-
-
-def oven_app(seen: list[Values], shown: tuple[str, ...] | None = None) -> typer.Typer:
-    app = typer.Typer()
-
-    @app.command()
-    @with_flags(oven=Oven, shown=shown)
-    def bake(name: str, *, oven: Values) -> None:
-        """Bake."""
-        seen.append({"name": name, **oven})
-
-    return app
-
-
-@pytest.mark.parametrize(
-    ("words", "values"),
-    [
-        ([], {}),
-        (["--heat", "2", "--fan"], {"heat": 2.0, "fan": True}),
-        (["--no-fan", "--times", "3,4,5", "--mode", "fast"], {"fan": False, "times": (3, 4, 5), "mode": "fast"}),
-        (["--times", ""], {"times": ()}),
-    ],
-)
-def test_only_given_options_are_passed_on(words: list[str], values: Values) -> None:
-    seen: list[Values] = []
-    result = RUNNER.invoke(oven_app(seen), ["bread", *words])
-    assert result.exit_code == 0, result.output
-    assert seen == [{"name": "bread", **values}]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--mode", "raw"], "must be one of slow, fast, got 'raw'"),
-        (["--times", "x"], "numbers with commas"),
-        (["--brand", "b"], "No such option"),
-    ],
-)
-def test_wrong_options_are_refused(words: list[str], message: str) -> None:
-    result = RUNNER.invoke(oven_app([]), ["bread", *words], env={"COLUMNS": "200", "NO_COLOR": "1"})
-    assert result.exit_code == 2
-    assert message in result.output
-
-
-@pytest.mark.parametrize(
-    ("flags", "settings", "values"),
-    [
-        (["--fan"], ["fan=true"], {"fan": True}),
-        (["--no-fan"], ["fan=false"], {"fan": False}),
-        (["--heat", "2"], ["heat=2"], {"heat": 2.0}),
-        (["--times", "3,4"], ["times=3,4"], {"times": (3, 4)}),
-        (["--times", ""], ["times="], {"times": ()}),
-        (["--mode", "fast", "--fan"], ["mode=fast", "fan=true"], {"fan": True, "mode": "fast"}),
-    ],
-)
-def test_what_has_no_option_of_its_own_is_set_by_name(flags: list[str], settings: list[str], values: Values) -> None:
-    seen: list[Values] = []
-    app = oven_app(seen, shown=("brand",))
-    assert RUNNER.invoke(app, ["bread", *(word for one in settings for word in ("--set", one))]).exit_code == 0
-    with pytest.warns(UserWarning, match=f"version 0.4; write --set .*{settings[-1]}"):
-        RUNNER.invoke(app, ["bread", *flags])
-    assert seen == [{"name": "bread", **values}] * 2
-    assert flags[0] not in RUNNER.invoke(app, ["--help"]).output
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("heat", "--set reads NAME=VALUE, got 'heat'"),
-        ("heath=2", "--set knows no 'heath'; it knows heat, fan, times, mode"),
-        ("brand=b", "--set knows no 'brand'"),
-        ("heat=hot", "heat takes a number, got 'hot'"),
-        ("fan=on", "fan takes true or false, got 'on'"),
-        ("mode=raw", "mode must be one of slow, fast, got 'raw'"),
-    ],
-)
-def test_settings_that_are_none_are_refused(setting: str, message: str) -> None:
-    environment = {"COLUMNS": "200", "NO_COLOR": "1"}
-    result = RUNNER.invoke(oven_app([], shown=()), ["bread", "--set", setting], env=environment)
-    assert result.exit_code == 2
-    assert message in result.output
 
 
 @pytest.fixture(scope="module")
@@ -216,11 +120,6 @@ def test_a_run_takes_its_own_images_in_a_size_it_knows(photographs: Path, traine
     ):
         assert message in str(invoke(*words, *run).exception), words
     assert [path.name for path in tmp_path.glob("*.*")] == []
-
-
-@pytest.mark.parametrize("command", ["train", "extract", "pack"])
-def test_help_has_an_example(command: str) -> None:
-    assert f"Example: subspan {command} " in invoke(command, "--help").output
 
 
 def test_wrong_words_are_refused_before_images_are_read(tmp_path: Path) -> None:

@@ -21,19 +21,13 @@ def test_paper_is_what_the_paper_says() -> None:
     assert dataclasses.replace(tiered, name="paper", epochs=100, cuts=(60, 80)) == paper
 
 
-def test_strong_is_what_the_documentation_says() -> None:
+def test_strong_has_small_images_first_and_pools_by_turns() -> None:
     strong = find_recipe("strong")
-    assert (strong.weight_decay, strong.cutmix, strong.se, strong.epochs, strong.members) == (1e-3, 0.9, True, 66, 5)
-    assert (strong.head, strong.head_scale, strong.schedule) == ("cosine", 16.0, "cosine")
-    assert (strong.optimiser, strong.kernel_rate, strong.learning_rate) == ("muon", 0.016, 0.1)
-    assert (strong.batch_size, strong.pool) == (128, "blurred")
-    assert (strong.dropblock, strong.resized_share) == ("none", 0.5)
-    assert (strong.crop_size, strong.stored_size, strong.padding, strong.early_size) == (96, 104, 6, 64)
+    assert (strong.crop_size, strong.stored_size, strong.early_size) == (96, 104, 64)
     assert [strong.size_at(epoch) for epoch in (0, 43, 44, 65)] == [64, 64, 96, 96]
     members = [member_recipe(strong, i) for i in range(5)]
     assert [member.pool for member in members] == ["blurred", "max", "max", "blurred", "blurred"]
-    assert {(member.cutmix, member.resized_share) for member in members} == {(0.9, 0.5)}
-    assert {member.cutmix_per for member in members} == {"image"}
+    assert {(member.cutmix, member.cutmix_per, member.optimiser) for member in members} == {(0.9, "image", "muon")}
 
 
 def test_what_is_asked_for_replaces_what_depends_on_it() -> None:
@@ -41,19 +35,11 @@ def test_what_is_asked_for_replaces_what_depends_on_it() -> None:
     assert overridden(strong) == strong
     assert overridden(strong, pool="max", varied=("cutmix=0.5/1",)).varied == ("cutmix=0.5/1",)
     both = overridden(dataclasses.replace(strong, varied=("cutmix=0.6/0.9", "pool=blurred/max")), cutmix=0.8)
-    assert [(member_recipe(both, i).cutmix, member_recipe(both, i).pool) for i in range(2)] == [
-        (0.8, "blurred"),
-        (0.8, "max"),
-    ]
+    members = [member_recipe(both, i) for i in range(2)]
+    assert [(member.cutmix, member.pool) for member in members] == [(0.8, "blurred"), (0.8, "max")]
     assert overridden(strong, crop_size=84, image_size=96).stored_size == 96
     with pytest.raises(ValueError, match="varied needs several members, got members=1"):
         overridden(strong, members=1, varied=("cutmix=0.5/1",))
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_recipes_survive_json(name: str) -> None:
-    recipe = RECIPES[name]
-    assert Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
 
 
 @pytest.mark.parametrize(
@@ -67,6 +53,7 @@ def test_recipes_survive_json(name: str) -> None:
 def test_digests_are_those_of_released_runs(name: str, digest: str) -> None:
     """As version 0.1.0 computed them: its checkpoints can be resumed."""
     recipe = RECIPES[name]
+    assert Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
     assert recipe.digest() == dataclasses.replace(recipe, name="mine", image_size=200).digest() == digest
     changes = ({"cutmix": 0.1}, {"members": 2}, {"early_size": 20}, {"optimiser": "muon"}, {"cutmix_per": "image"})
     for change in (*changes, {"pool": "max", "varied": (), "drop_rate": 0.2}):
@@ -109,11 +96,6 @@ def test_members_take_their_values_in_turn() -> None:
     assert gates == ["0", "2"]
 
 
-def test_he_network_takes_the_same_recipe() -> None:
-    network = build_network(dataclasses.replace(PAPER, backbone="resnet18-he", width=0.05), 7, seed=0)
-    assert network.head.weight.shape == (7, 26)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -121,25 +103,22 @@ def test_he_network_takes_the_same_recipe() -> None:
         ({"learning_rate": math.nan}, "learning_rate must be finite; it holds NaN or infinity"),
         ({"learning_rate": math.inf}, "learning_rate must be finite; it holds NaN or infinity"),
         ({"width": 0.0}, "width must be positive; got 0.0"),
-        ({"width": -1.0}, "width must be positive; got -1.0"),
         ({"kernel_rate": 0.0}, "kernel_rate must be positive; got 0.0"),
         ({"head_scale": 0.0}, "head_scale must be positive; got 0.0"),
         ({"cut_factor": -0.1}, "cut_factor must be positive; got -0.1"),
         ({"weight_decay": -1.0}, "weight_decay must not be negative; got -1.0"),
-        ({"weight_decay": math.nan}, "weight_decay must be finite; it holds NaN or infinity"),
         ({"momentum": 2.0}, r"momentum must lie in \[0, 1\); got 2.0"),
         ({"mean": (0.0, 0.0, math.nan)}, "mean must be finite; it holds NaN or infinity"),
-        ({"mean": (1.0, 2.0)}, r"mean and std must be three numbers, one for each channel, .*; got \(1.0, 2.0\), "),
-        ({"std": (1.0,)}, r"must be three numbers, one for each channel, .*, \(1.0,\)$"),
+        ({"mean": (1.0, 2.0)}, r"mean and std must be three numbers, std positive; got \(1.0, 2.0\), "),
+        ({"std": (1.0,)}, r"mean and std must be three numbers, .*, \(1.0,\)$"),
         ({"std": (0.0, 0.0, 0.0)}, r"std positive; got .*, \(0.0, 0.0, 0.0\)$"),
         ({"image_size": 80}, "images of 80 pixels are smaller than the crops of 84"),
         ({"cutmix": 1.5}, r"cutmix must lie in \[0, 1\]; got 1.5"),
-        ({"margin": 0.1}, "margin must lie in .* needs a cosine head, got 0.1 and a linear one"),
+        ({"margin": 0.1}, "margin must lie in .* needs a cosine head; got 0.1, linear"),
         ({"head": "cosine", "margin": 1.5}, r"margin must lie in \[-1, 1\] .* got 1.5"),
-        ({"early_size": 96}, r"early_size must be 0 \(none\) or lie between 16 and crop_size 84, got 96"),
-        ({"crop_size": 15}, "crop_size must be at least 16, as resnet18-tian halves it four times; got 15"),
+        ({"early_size": 96}, r"early_size must be 0 or in \[16, crop_size 84\]; got 96"),
+        ({"crop_size": 15}, "crop_size must be at least 16 for resnet18-tian; got 15"),
         ({"crop_size": 0, "backbone": "resnet18-he"}, "crop_size must be at least 1; got 0"),
-        ({"early_size": 4}, r"early_size must be 0 \(none\) or lie between 16 and crop_size 84, got 4"),
         ({"early_size": -1}, "early_size must be at least 0; got -1"),
         ({"drop_rate": 1.0}, r"drop_rate must lie in \[0, 1\); got 1.0"),
         ({"members": 0}, "members must be at least 1; got 0"),

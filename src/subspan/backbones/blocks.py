@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subspan.backbones.drop import Clock, DropBlock, Dropout
+from subspan.backbones.drop import Clock, Dropout
 
 Map = Callable[[Tensor], Tensor]
 
@@ -87,11 +87,12 @@ class Block(nn.Module):
         stride: int = 1,
         pool: Map | None = None,
         se: bool = False,
-        drop: Dropout | DropBlock | None = None,
+        drop: Dropout | None = None,
     ) -> None:
         super().__init__()
         for i in range(1, kernels + 1):
-            self.add_module(f"conv{i}", Convolution(inputs if i == 1 else outputs, outputs, 3, stride if i == 1 else 1))
+            first = i == 1
+            self.add_module(f"conv{i}", Convolution(inputs if first else outputs, outputs, 3, stride if first else 1))
             self.add_module(f"bn{i}", BatchNorm(outputs))
         self.se = SqueezeExcitation(outputs) if se else None
         shortcut = nn.Sequential(Convolution(inputs, outputs, 1, stride), BatchNorm(outputs))
@@ -116,16 +117,12 @@ class ResidualNetwork(nn.Module):
     What is dropped changes with ``clock.tick()``, not with the call.
     """
 
-    def __init__(
-        self, stages: Sequence[Sequence[Block]], stem: Mapping[str, nn.Module] | None = None, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, stem: Mapping[str, nn.Module], stages: Sequence[Sequence[Block]], clock: Clock | None) -> None:
         super().__init__()
-        self._stem, self._stages = [*(stem or {})], [f"layer{number}" for number in range(1, len(stages) + 1)]
-        self.clock = clock
-        for name, part in (stem or {}).items():
+        layers = {f"layer{i}": nn.ModuleList(blocks) for i, blocks in enumerate(stages, start=1)}
+        for name, part in (*stem.items(), *layers.items()):
             self.add_module(name, part)
-        for name, blocks in zip(self._stages, stages, strict=True):
-            self.add_module(name, nn.ModuleList(blocks))
+        self.clock, self._stem, self._layers = clock, tuple(stem), tuple(layers)
         self.feature_dim = stages[-1][-1].outputs
 
     def stem(self) -> list[nn.Module]:
@@ -134,7 +131,7 @@ class ResidualNetwork(nn.Module):
 
     def stages(self) -> list[list[nn.Module]]:
         """The blocks of each stage."""
-        return [[*self.get_submodule(name).children()] for name in self._stages]
+        return [[*self.get_submodule(name).children()] for name in self._layers]
 
     def forward(self, images: Tensor) -> Tensor:
         """(n, 3, h, w) to (n, d)."""

@@ -53,26 +53,25 @@ class Dropout(nn.Module):
 
     def forward(self, x: Tensor, clock: Clock) -> Tensor:
         """(n, c, h, w) to the same shape."""
-        if not self.training or self.rate == 0:
-            return x
+        return self.drop(x, clock) if self.training and self.rate > 0 else x
+
+    def drop(self, x: Tensor, clock: Clock) -> Tensor:
+        """(n, c, h, w) to the same shape, in training mode."""
         keep = uniform_like(clock.noise_key(self.stream), x) >= self.rate
         return x * (keep.to(x.dtype) * (1.0 / (1.0 - self.rate)))
 
 
-class DropBlock(nn.Module):
+class DropBlock(Dropout):
     """Zero square blocks of each channel, at a rate that grows linearly to ``rate`` over ``ramp_steps`` training steps.
 
     The block shrinks to the map where the map is smaller.
     """
 
     def __init__(self, rate: float, stream: int, block_size: int, ramp_steps: int) -> None:
-        super().__init__()
-        self.rate, self.stream, self.block_size, self.ramp_steps = rate, stream, block_size, ramp_steps
+        super().__init__(rate, stream)
+        self.block_size, self.ramp_steps = block_size, ramp_steps
 
-    def forward(self, x: Tensor, clock: Clock) -> Tensor:
-        """(n, c, h, w) to the same shape."""
-        if not self.training or self.rate == 0:
-            return x
+    def drop(self, x: Tensor, clock: Clock) -> Tensor:
         height, width = x.shape[2:]
         block = min(self.block_size, height, width)
         rows, columns = height - block + 1, width - block + 1

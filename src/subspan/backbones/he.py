@@ -28,6 +28,6 @@ def resnet18_he(*, generator: torch.Generator, width: float = 1.0, se: bool = Fa
             first = Block(inputs, outputs, 2, functional.relu, stride=2 if stage else 1, se=se)
             stages.append([first, Block(outputs, outputs, 2, functional.relu, se=se)])
             inputs = outputs
-        return ResidualNetwork(stages, stem)
+        return ResidualNetwork(stem, stages, None)
 
     return materialise(build, generator, "relu")

@@ -12,12 +12,8 @@ class _Head(nn.Module):
 
     def __init__(self, feature_dim: int, classes: int, *, generator: torch.Generator) -> None:
         super().__init__()
-        self.bound = 1 / math.sqrt(feature_dim)
-        self.weight = self.drawn((classes, feature_dim), generator)
-
-    def drawn(self, shape: tuple[int, ...], generator: torch.Generator) -> nn.Parameter:
-        """Uniform values up to 1 / sqrt(d)."""
-        return nn.Parameter(torch.empty(shape).uniform_(-self.bound, self.bound, generator=generator))
+        bound = 1 / math.sqrt(feature_dim)
+        self.weight = nn.Parameter(torch.empty(classes, feature_dim).uniform_(-bound, bound, generator=generator))
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) to (n, C)."""
@@ -26,27 +22,23 @@ class _Head(nn.Module):
 
     def logits(self, features: Tensor) -> Tensor:
         """(n, d) to (n, C), all in the precision of the rows."""
-        raise NotImplementedError
+        return functional.linear(features, *self.linear_form())
+
+    def linear_form(self) -> tuple[Tensor, Tensor | None]:
+        """Rows (C, d) and perhaps a bias (C,) of the linear head with the same probabilities."""
+        return self.weight, None
 
 
 class LinearHead(_Head):
-    """Inner products with one row per class; no bias unless asked for (the paper's heads have none)."""
+    """Inner products with one row per class, without a bias, as the paper's are."""
 
     kind = "linear"
-
-    def __init__(self, feature_dim: int, classes: int, *, bias: bool = False, generator: torch.Generator) -> None:
-        super().__init__(feature_dim, classes, generator=generator)
-        self.bias = self.drawn((classes,), generator) if bias else None
-
-    def logits(self, features: Tensor) -> Tensor:
-        return functional.linear(features, self.weight, self.bias)
 
 
 class CosineHead(_Head):
     """Scaled cosines between features and one row per class."""
 
     kind = "cosine"
-    bias = None
 
     def __init__(self, feature_dim: int, classes: int, *, scale: float = 16.0, generator: torch.Generator) -> None:
         super().__init__(feature_dim, classes, generator=generator)
@@ -61,13 +53,12 @@ class EuclideanHead(_Head):
     """Negative squared distances between features and one row per class: the nearest row answers."""
 
     kind = "euclidean"
-    bias = None
 
     def logits(self, features: Tensor) -> Tensor:
-        return functional.linear(features, *self.linear_form()) - features.square().sum(1, keepdim=True)
+        return super().logits(features) - features.square().sum(1, keepdim=True)
 
-    def linear_form(self) -> tuple[Tensor, Tensor]:
-        """Rows (C, d) and bias (C,) of the linear head with the same probabilities: an image's own length cancels."""
+    def linear_form(self) -> tuple[Tensor, Tensor | None]:
+        """An image's own length cancels."""
         return 2 * self.weight, -self.weight.square().sum(1)
 
 

@@ -46,14 +46,12 @@ class JoinedBackbone(nn.Module):
 def join_networks(networks: Sequence[Network], projection: Tensor | None = None) -> Network:
     """One network with the mean of the members' cosines or logits; with a map, cosines or logits of what it keeps.
 
-    The members' heads must be of one size, and all linear, without bias, or all cosine. The members stay what they are.
+    The members' heads must be of one size, and all linear or all cosine. The members stay what they are.
     """
     heads = [network.head for network in networks]
     kinds = sorted({head.kind for head in heads})
-    if len(kinds) > 1 or isinstance(heads[0], EuclideanHead) or any(head.bias is not None for head in heads):
-        raise ValueError(
-            f"networks are joined by heads that are all linear, without bias, or all cosine; got {', '.join(kinds)}"
-        )
+    if len(kinds) > 1 or isinstance(heads[0], EuclideanHead):
+        raise ValueError(f"networks are joined by heads that are all linear or all cosine; got {', '.join(kinds)}")
     weights: list[Tensor] = [head.weight for head in heads]
     scales: list[Tensor] = [head.scale for head in heads if isinstance(head, CosineHead)]
     with torch.no_grad():

@@ -73,7 +73,7 @@ def _network(
                 layer.append(Block(inputs, outputs, 3, _activation, pool=halving, se=se, drop=drop))
                 inputs, stream = outputs, stream + 1
             stages.append(layer)
-        return ResidualNetwork(stages, clock=Clock())
+        return ResidualNetwork({}, stages, Clock())
 
     return materialise(build, generator, "leaky_relu")
 

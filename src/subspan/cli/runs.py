@@ -19,7 +19,7 @@ from subspan.train.collect import Contents
 from subspan.train.device import find_device
 from subspan.train.extract import Extractor
 from subspan.train.pack import Storage, feature_set
-from subspan.train.run import RunSettings, load_run, results_of
+from subspan.train.run import RunSettings, load_run, record_of
 
 DATA = "images: zips or folders of classes, or another known format"
 ListsOption = Annotated[Path | None, typer.Option("--lists", help="list file of a published split, if not beside data")]
@@ -64,7 +64,11 @@ def features_of(run: Run, extractor: Extractor, contents: Contents, made: dict[s
 
 def write_features(run: Run, device: str, contents: Contents, out: Path, storage: Storage) -> None:
     extractor = run.extractor(device, flip_average=contents.flip_average)
-    made = {"session0_validation": results_of(run.folder).get("validation"), "version": version(), **extractor.about}
+    made = {
+        "session0_validation": record_of(run.folder)["results"].get("validation"),
+        "version": version(),
+        **extractor.about,
+    }
     features = features_of(run, extractor, contents, made)
     out.parent.mkdir(parents=True, exist_ok=True)
     features.save(out, precision=storage.on_disk)

@@ -12,18 +12,14 @@ from subspan.images.imageset import ImageSet, IntArray
 from subspan.images.splits.split import Split
 from subspan.values import check_options, option
 
-# Where the user says nothing and the split lists no support images: what the paper's protocol needs, and some more.
-_SUPPORT_IMAGES, _NOVEL_TEST, _BASE_TEST = 10, 25, 1000
-_EPISODE_SUPPORT_IMAGES = 60
-
 
 @dataclass(frozen=True)
 class Contents:
     """How many images of each kind; None takes what suits the split.
 
-    A split that lists its support images (the fixed one) gives exactly those and all test images. A split with sessions
-    gives 10 support images and 25 test images a novel class and 1000 base test images; one without sessions (episodes
-    draw from it) 60 support images a class and all test images.
+    A split that lists its support images (the fixed one) gives exactly those and all test images. Of others, what the
+    paper's protocol needs and some more: a split with sessions gives 10 support images and 25 test images a novel class
+    and 1000 base test images; one without (episodes draw from it) 60 support images a class and all test images.
     """
 
     support_images: int | None = option(None, "support images per novel class")
@@ -63,9 +59,9 @@ def choose(images: ImageSet, split: Split, contents: Contents) -> Chosen:
     if split.listed_support:
         usual = split.listed_support, 0, 0
     elif split.sessions and contents.novel == "novel":
-        usual = _SUPPORT_IMAGES, _NOVEL_TEST, _BASE_TEST
+        usual = 10, 25, 1000
     else:
-        usual = _EPISODE_SUPPORT_IMAGES, 0, 0
+        usual = 60, 0, 0
     given = contents.support_images, contents.novel_test, contents.base_test
     support, test, base = (usually if n is None else n for n, usually in zip(given, usual, strict=True))
     short = [images.class_keys[c] for c, pool in zip(novel, pools, strict=True) if len(pool) < support]

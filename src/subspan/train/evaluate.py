@@ -36,10 +36,7 @@ def inputs(images: Images, rows: NDArray[np.int64], recipe: Recipe, device: torc
 def accuracies(
     network: Network, images: Images, job: Job, recipe: Recipe, parts: Sequence[str] = ("validation", "test")
 ) -> dict[str, float | None]:
-    """Percent of a job's images that are told right among its base classes, by part; None where there are no images.
-
-    The network is left in evaluation mode.
-    """
+    """Percent of a job's images told right among its base classes, by part, in evaluation mode; None of no images."""
     found: dict[str, float | None] = {}
     network.eval()
     for part in parts:

@@ -4,10 +4,11 @@ The name of a cached array is a hash of the backbone's weights, of the pixels an
 changed input never meets a stale cache.
 """
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,40 +30,27 @@ Rows = NDArray[np.int64]
 _VERSION = 1  # of the way features are computed: raise it when that changes
 
 
+@dataclass(eq=False)
 class Extractor:
-    """Features of rows of one array of images.
+    """Features of rows of one array of images."""
 
-    Args:
-        network: trained; it is moved to ``device`` and put in evaluation mode.
-        recipe: its normalisation, and its padding and mirroring for augmented copies.
-        images: uint8 (n, h, w, 3).
-        cache: folder for computed features; None keeps nothing.
-        flip_average: average features with those of the mirrored image.
-    """
+    network: Network  # trained; it is moved to the device and put in evaluation mode
+    recipe: Recipe  # its normalisation, and its padding and mirroring for augmented copies
+    images: NDArray[np.uint8]  # (n, h, w, 3)
+    _: KW_ONLY
+    device: torch.device
+    cache: Path | None = None  # folder for computed features; None keeps nothing
+    flip_average: bool = False  # average features with those of the mirrored image
 
-    def __init__(
-        self,
-        network: Network,
-        recipe: Recipe,
-        images: NDArray[np.uint8],
-        *,
-        device: torch.device,
-        cache: Path | None = None,
-        flip_average: bool = False,
-    ) -> None:
-        self.network: Network = network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-        self.network.eval()
-        self._recipe, self._images, self._device, self._cache = recipe, images, device, cache
-        self._viewing = {"precision": "fp32", "flip_average": flip_average}
-        self._weights = module_digest(network.backbone)  # the head does not shape features
+    def __post_init__(self) -> None:
+        self.network.to(device=self.device, memory_format=torch.channels_last).eval()  # pyright: ignore[reportCallIssue]
+        self._inputs = partial(inputs, self.images, recipe=self.recipe, device=self.device)
+        self._viewing = {"precision": "fp32", "flip_average": self.flip_average}
+        self._weights = module_digest(self.network.backbone)  # the head does not shape features
+        self.about = {"viewing": self._viewing, "weights_digest": self._weights}  # for the records
         plain = {"jitter": 0.0, "resized_share": 0.0, "cutmix": 0.0}
-        size = images.shape[1]
-        self._copying = dataclasses.replace(recipe, crop_size=size, image_size=size, **plain)
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """How the features are computed, for the records."""
-        return {"viewing": self._viewing, "weights_digest": self._weights}
+        size = self.images.shape[1]
+        self._copying = replace(self.recipe, crop_size=size, image_size=size, **plain)
 
     def plain(self, rows: Rows) -> FloatArray:
         """Features (n, d) of the images as they are."""
@@ -91,14 +79,11 @@ class Extractor:
         """The copies themselves (n, count, 3, h, w), normalised: what the network sees when `copies` is asked."""
         return torch.stack([torch.cat([*self._shown(rows, copy, seed)]) for copy in range(count)], dim=1)
 
-    def _inputs(self, rows: Rows) -> Iterator[Tensor]:
-        return inputs(self._images, rows, self._recipe, self._device)
-
     def _shown(self, rows: Rows, copy: int, seed: int) -> Iterator[Tensor]:
         """One copy (n, 3, h, w) of each image, some at a time."""
-        augment, step = Augment(self._copying, seed).to(self._device), torch.tensor(copy, device=self._device)
-        for pixels, places in batches(self._images, rows, self._device):
-            yield augment(pixels, torch.arange(len(pixels), device=self._device), step, places)[0]
+        augment, step = Augment(self._copying, seed).to(self.device), torch.tensor(copy, device=self.device)
+        for pixels, places in batches(self.images, rows, self.device):
+            yield augment(pixels, torch.arange(len(pixels), device=self.device), step, places)[0]
 
     @torch.no_grad()
     def _features(self, shown: Iterator[Tensor]) -> FloatArray:
@@ -110,12 +95,12 @@ class Extractor:
         return torch.cat(parts).numpy()
 
     def _cached(self, rows: Rows, how: dict[str, Any], compute: Callable[[], FloatArray]) -> FloatArray:
-        if self._cache is None:
+        if self.cache is None:
             return compute()
-        about = {"version": _VERSION, "weights": self._weights, "pixels": pixels_digest(self._images, rows)}
-        how |= {**about, "mean": list(self._recipe.mean), "std": list(self._recipe.std), **self._viewing}
+        about = {"version": _VERSION, "weights": self._weights, "pixels": pixels_digest(self.images, rows)}
+        how |= {**about, "mean": list(self.recipe.mean), "std": list(self.recipe.std), **self._viewing}
         name = hashlib.sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()[:32]
-        path = self._cache / f"{name}.safetensors"
+        path = self.cache / f"{name}.safetensors"
         if path.exists():
             return read_tensors(path)[0]["features"].numpy()
         features = compute()

@@ -25,7 +25,8 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
         each = range(recipe.members)
         members = [build_network(member_recipe(recipe, i), classes, member_seed(seed, i)) for i in each]
         width = feature_dim(join_networks(members).backbone)
-        return join_networks(members, torch.zeros(width, recipe.kept_features) if _shortened(recipe, width) else None)
+        kept = recipe.kept_features
+        return join_networks(members, torch.zeros(width, kept) if 0 < kept < width else None)
     options: dict[str, object] = {"width": recipe.width, "se": recipe.se}
     if recipe.backbone.endswith("-tian"):  # others have no dropout and no such pools
         options |= {name: getattr(recipe, name) for name in ("dropblock", "drop_rate", "drop_ramp", "pool")}
@@ -38,16 +39,12 @@ def build_network(recipe: Recipe, classes: int, seed: int) -> Network:
 
 @torch.no_grad()
 def join_members(
-    networks: Sequence[Network],
-    recipe: Recipe,
-    images: Images,
-    rows: NDArray[np.int64],
-    device: torch.device,
+    networks: Sequence[Network], recipe: Recipe, images: Images, rows: NDArray[np.int64], device: torch.device
 ) -> Network:
     """The joined network; what it keeps of the members' features is what holds most of the images ``rows``."""
     joined = join_networks(networks)
     width = feature_dim(joined.backbone)
-    if not _shortened(recipe, width):
+    if not 0 < recipe.kept_features < width:
         return joined
     moment = torch.zeros(width, width, dtype=torch.float64, device=device)
     joined.eval()
@@ -55,8 +52,3 @@ def join_members(
         features = joined.features(shown).double()
         moment += features.T @ features
     return join_networks(networks, principal_directions(moment / len(rows), recipe.kept_features))
-
-
-def _shortened(recipe: Recipe, width: int) -> bool:
-    """Whether a joined network keeps less than all of ``width`` features side by side."""
-    return 0 < recipe.kept_features < width

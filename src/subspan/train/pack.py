@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from subspan.arrays import FloatArray
-from subspan.backbones.heads import CosineHead, EuclideanHead
+from subspan.backbones.heads import CosineHead
 from subspan.features.feature_set import FeatureSet, Precision
 from subspan.images.imageset import ImageSet, IntArray
 from subspan.images.splits.split import Split
@@ -40,14 +40,13 @@ def feature_set(
     chosen, head, classes = choose(images, split, contents), extractor.network.head, len(split.base_classes)
     cosine = head if isinstance(head, CosineHead) else None
     training = _per_class(extractor.plain, chosen.base_train)
-    width = training[0].shape[1]
-    small = width * (width + 1) <= _COVARIANCE_BYTES
-    wanted = small if contents.covariance is None else contents.covariance
+    width, wanted = training[0].shape[1], contents.covariance
+    wanted = width * (width + 1) <= _COVARIANCE_BYTES if wanted is None else wanted
     base_test = extractor.plain(np.concatenate(chosen.base_test))
     with torch.no_grad():
         queries = torch.from_numpy(base_test).to(head.weight.device)
         answers = head(queries)[:, :classes].argmax(1).cpu().numpy()
-        weight, bias = head.linear_form() if isinstance(head, EuclideanHead) else (head.weight, head.bias)
+        weight, bias = head.linear_form()
     made = {
         "session_sizes": [len(session) for session in split.sessions],
         "recipe": settings.recipe.to_dict(),

@@ -14,8 +14,6 @@ from subspan.values import check_options, finite, option
 MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
 STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 
-_EARLY_SHARE = 2 / 3  # of the epochs, at early_size
-
 # Fields that are no more, in records of runs made before. Two kinds still matter: those that changed the shape of a
 # network, at the value that all have now, and those that are part of every digest.
 _GONE = {"early_share", "turn_loss", "mutual", "mix_until", "clean_statistics"}
@@ -43,13 +41,7 @@ _SHARED = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """Network, optimiser, schedule and augmentation of one base session; the defaults are the paper's.
-
-    >>> RECIPES["paper"].cuts
-    (60, 80)
-    >>> dataclasses.replace(RECIPES["paper"], epochs=1, cuts=()).epochs
-    1
-    """
+    """Network, optimiser, schedule and augmentation of one base session; the defaults are the paper's."""
 
     name: str = "paper"
 
@@ -91,9 +83,7 @@ class Recipe:
     std: tuple[float, ...] = option(STD, "standard deviation of each channel, divided by")
 
     margin: float = option(0.0, "taken from the cosine of the true class in training; cosine heads only")
-    precision: Literal["auto", "bf16", "fp32"] = option(
-        "auto", "arithmetic of the network; auto: bf16 on a GPU, else fp32"
-    )
+    precision: Literal["auto", "bf16", "fp32"] = option("auto", "of the network; auto: bf16 on a GPU, else fp32")
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -111,24 +101,16 @@ class Recipe:
             below_one=("momentum", "drop_rate"),
         )
         if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
-            raise ValueError(
-                f"mean and std must be three numbers, one for each channel, std positive; got {self.mean}, {self.std}"
-            )
+            raise ValueError(f"mean and std must be three numbers, std positive; got {self.mean}, {self.std}")
         if self.pool != "max" and not self.backbone.endswith("-tian"):
             raise ValueError(f"pool '{self.pool}' is one of Tian's networks; {self.backbone} has pools of its own")
         if self.backbone.endswith("-tian") and self.crop_size < 16:
-            raise ValueError(
-                f"crop_size must be at least 16, as {self.backbone} halves it four times; got {self.crop_size}"
-            )
+            raise ValueError(f"crop_size must be at least 16 for {self.backbone}; got {self.crop_size}")
         self.check_size(self.stored_size)
         if self.early_size and not 16 <= self.early_size <= self.crop_size:
-            raise ValueError(
-                f"early_size must be 0 (none) or lie between 16 and crop_size {self.crop_size}, got {self.early_size}"
-            )
+            raise ValueError(f"early_size must be 0 or in [16, crop_size {self.crop_size}]; got {self.early_size}")
         if self.margin and (self.head != "cosine" or not -1 <= self.margin <= 1):
-            raise ValueError(
-                f"margin must lie in [-1, 1] and needs a cosine head, got {self.margin} and a {self.head} one"
-            )
+            raise ValueError(f"margin must lie in [-1, 1] and needs a cosine head; got {self.margin}, {self.head}")
         if self.members > 1 and self.head == "euclidean":
             raise ValueError(f"{self.members} members are joined by linear or cosine heads, got a {self.head} one")
         if list(self.cuts) != sorted(set(self.cuts)):
@@ -172,12 +154,8 @@ class Recipe:
             raise ValueError(f"images of {size} pixels are smaller than the crops of {self.crop_size}")
 
     def size_at(self, epoch: int) -> int:
-        """Pixels on a side of the images of an epoch, counted from 0.
-
-        >>> [Recipe(epochs=3, early_size=64, cuts=()).size_at(epoch) for epoch in range(3)]
-        [64, 64, 84]
-        """
-        early = self.early_size > 0 and epoch < int(_EARLY_SHARE * self.epochs)
+        """Pixels on a side of the images of an epoch, counted from 0."""
+        early = self.early_size > 0 and epoch < int(2 / 3 * self.epochs)
         return self.early_size if early else self.crop_size
 
 
@@ -187,11 +165,7 @@ def member_seed(seed: int, member: int) -> int:
 
 
 def member_recipe(recipe: Recipe, member: int = 0) -> Recipe:
-    """The recipe of one member of a joined network, counted from 0; a recipe of one network is its own.
-
-    >>> [member_recipe(Recipe(members=3, varied=("jitter=0.4/0",)), i).jitter for i in range(3)]
-    [0.4, 0.0, 0.4]
-    """
+    """The recipe of one member of a joined network, counted from 0; a recipe of one network is its own."""
     alone = {name: getattr(Recipe, name) for name in ("members", "varied", "kept_features")}
     return dataclasses.replace(recipe, **alone, **varied_values(recipe.varied, member))
 

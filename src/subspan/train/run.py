@@ -64,21 +64,18 @@ class RunSettings:
             )
 
 
-def check_kind(job: Job, recipe: Recipe) -> None:
-    """Refuse to train several networks in the folder of one, or one in that of several."""
+def check_folders(job: Job, recipe: Recipe, *, resume: bool) -> None:
+    """Refuse to write over another training, and to train several networks in the folder of one or the other way."""
     several = recipe.members > 1
     if (job.folder / (LOG if several else "member-1")).exists():
         there, wanted = ("one network", "several") if several else ("several", "one network")
         raise ValueError(f"{job.folder} holds {there}, not {wanted} (members={recipe.members}): choose another folder")
-
-
-def check_begun(folder: Path, *, resume: bool) -> None:
-    """Refuse to write over another training."""
-    begun = (folder / CHECKPOINT).exists()
-    if begun and not resume:
-        raise ValueError(f"{folder} holds a checkpoint already: resume it, or choose another folder")
-    if (folder / WEIGHTS).exists() and not begun:
-        raise ValueError(f"{folder} holds trained weights, and no checkpoint to resume: choose another folder")
+    for folder in (member.folder for member in job.members(recipe)):
+        begun = (folder / CHECKPOINT).exists()
+        if begun and not resume:
+            raise ValueError(f"{folder} holds a checkpoint already: resume it, or choose another folder")
+        if (folder / WEIGHTS).exists() and not begun:
+            raise ValueError(f"{folder} holds trained weights, and no checkpoint to resume: choose another folder")
 
 
 def write_settings(folder: Path, settings: RunSettings, **more: Any) -> None:
@@ -118,9 +115,9 @@ def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int
     if "identity" not in meta:
         raise ValueError(f"{path} is no checkpoint of a base session: choose another folder")
     before, wanted = meta["identity"], settings.identity()
-    if before["recipe"] != wanted["recipe"] and (record := _record(folder)):  # a field says more than a digest
+    if before["recipe"] != wanted["recipe"] and "recipe" in (record := record_of(folder)):
         before = Recipe.from_dict({**record["recipe"], "name": settings.recipe.name}).to_dict() | before
-        wanted = settings.recipe.to_dict() | wanted
+        wanted = settings.recipe.to_dict() | wanted  # a field says more than a digest
     for name, value in wanted.items():
         if before[name] != value:
             raise ValueError(f"{path} cannot be resumed: its {name} is {before[name]!r}, asked for is {value!r}")
@@ -141,14 +138,10 @@ def _write(path: Path, tensors: dict[str, torch.Tensor], meta: dict[str, Any]) -
     write_tensors(path, tensors, meta)
 
 
-def results_of(folder: Path) -> dict[str, Any]:
-    """What a finished run measured (validation and test accuracy, seconds); nothing where that is not recorded."""
-    return _record(folder).get("results", {})
-
-
-def _record(folder: Path) -> dict[str, Any]:
+def record_of(folder: Path) -> dict[str, Any]:
+    """Settings of a run and, of a finished one, ``results``; both empty where there is no record."""
     file = folder / SETTINGS
-    return json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    return {"results": {}, **(json.loads(file.read_text("utf-8")) if file.is_file() else {})}
 
 
 def load_run(path: Path) -> tuple[Network, RunSettings]:

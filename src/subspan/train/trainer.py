@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -66,29 +66,34 @@ def chosen_convolutions() -> Iterator[None]:
         cudnn.benchmark = before
 
 
+@dataclass(eq=False)
 class _Trainee:
     """One job on the device."""
 
-    def __init__(
-        self, job: Job, recipe: Recipe, store: Tensor, processes: Processes, runtime: Runtime, about: dict[str, Any]
-    ) -> None:
-        self.job, self.recipe, self.store, self.processes, self.runtime = job, recipe, store, processes, runtime
-        self.settings = run.RunSettings(recipe, job.classes, job.seed, job.name, job.split_digest, about)
-        network = build_network(recipe, job.classes, job.seed)
-        network.to(device=processes.device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-        self.step = TrainStep(recipe, network, job, store, processes)
-        self.stream = torch.cuda.Stream(processes.device) if processes.device.type == "cuda" else None
-        self.rows: list[dict[str, Any]] = []  # of the log
-        self.done = 0  # epochs
-        self.recorded: dict[str, Any] = {}  # results of a run that had ended before
+    job: Job
+    recipe: Recipe
+    store: Tensor
+    processes: Processes
+    runtime: Runtime
+    about: dict[str, Any]
+    rows: list[dict[str, Any]] = field(default_factory=list)  # of the log
+    done: int = 0  # epochs
+    recorded: dict[str, Any] = field(default_factory=dict)  # results of a run that had ended before
 
-    def load(self, resume: bool) -> None:
+    def __post_init__(self) -> None:
+        job, device = self.job, self.processes.device
+        self.settings = run.RunSettings(self.recipe, job.classes, job.seed, job.name, job.split_digest, self.about)
+        network = build_network(self.recipe, job.classes, job.seed)
+        network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        self.step = TrainStep(self.recipe, network, job, self.store, self.processes)
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def load(self) -> None:
         """Find the epochs already done; nothing is written yet."""
         folder = self.job.folder
-        run.check_begun(folder, resume=resume)
         self.done = run.load_checkpoint(folder, self.step, self.settings)
         if self.done == self.recipe.epochs and (folder / run.WEIGHTS).exists():
-            self.recorded = run.results_of(folder)
+            self.recorded = run.record_of(folder)["results"]
 
     def open(self) -> None:
         """Make the folder and the step ready."""
@@ -153,15 +158,11 @@ def train(
     resume: bool = False,
     about: dict[str, Any] | None = None,
 ) -> list[Outcome]:
-    """Train one network per job with one recipe; several jobs share the device, each on a stream of its own.
+    """Train one network per job, on rows of images (n, h, w, 3); several share the device, on streams of their own.
 
     Where the recipe has several members, each job has as many networks, which learn apart and are joined in the end.
-
-    Args:
-        images: uint8 (n, h, w, 3); the jobs' rows index them.
-        jobs: what each network learns. All must have the same number of training images, so that epochs keep step.
-        resume: go on from each folder's checkpoint; a folder without one starts anew, one at its end is left as it is.
-        about: what else to write into run.json (commit, command).
+    All jobs have equally many training images, so that epochs keep step. With ``resume``, each goes on from the
+    checkpoint in its folder: one without any starts anew, one at its end is left as it is. ``about`` is recorded.
     """
     runtime = runtime or Runtime()
     recipe.check_size(images.shape[1])
@@ -171,7 +172,7 @@ def train(
     processes = Processes.start(runtime.device)
     if images.nbytes > (free := free_memory(processes.device)):
         raise ValueError(
-            f"images of {images.nbytes / 1e9:.1f} GB do not fit on {processes.device}: {free / 1e9:.1f} GB are free"
+            f"images take {images.nbytes / 1e9:.1f} GB, and of {processes.device} are {free / 1e9:.1f} free"
         )
     with chosen_convolutions():
         store = torch.from_numpy(np.ascontiguousarray(images)).to(processes.device)
@@ -182,9 +183,9 @@ def train(
             for i, member in enumerate(job.members(recipe))
         ]
         for job in jobs:
-            run.check_kind(job, recipe)
+            run.check_folders(job, recipe, resume=resume)
         for trainee in trainees:
-            trainee.load(resume)
+            trainee.load()
         for trainee in trainees:
             trainee.open()
         _train(trainees, recipe, show=runtime.progress and processes.first)
@@ -199,7 +200,7 @@ def _join(
     job: Job, recipe: Recipe, members: Sequence[Outcome], store: Tensor, processes: Processes, about: dict[str, Any]
 ) -> Outcome:
     """Join the members of a job into the network of its run, measure and save it; one that is there already stays."""
-    own, before, device = [member.results for member in members], run.results_of(job.folder), processes.device
+    own, before, device = [m.results for m in members], run.record_of(job.folder)["results"], processes.device
     if before.get("members") == own and (job.folder / run.WEIGHTS).exists():
         network, settings = run.load_run(job.folder)
         if settings.recipe.digest() == recipe.digest():

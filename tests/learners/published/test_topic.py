@@ -10,7 +10,7 @@ import torch
 from made_up_images import BASE, WAYS, World, after_one_session, run
 from torch.nn.functional import cross_entropy
 
-from subspan.backbones.heads import LinearHead
+from subspan.backbones.heads import EuclideanHead
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.results import MethodResult
 from subspan.learners.parts.cosine import unit
@@ -141,9 +141,9 @@ def test_bad_options_and_heads_are_refused(world: World, tmp_path: Path) -> None
     with pytest.raises(ValueError, match="anchor must not be negative"):
         create_method("topic:anchor=-1")
     maps = world.maps()
-    biased = LinearHead(maps.training_features.shape[1], BASE, bias=True, generator=torch.Generator())
-    with pytest.raises(ValueError, match="needs a base session with a cosine head, or with a linear one without bias"):
-        QUICK.on(dataclasses.replace(maps, head=biased), run())
+    distances = EuclideanHead(maps.training_features.shape[1], BASE, generator=torch.Generator())
+    with pytest.raises(ValueError, match="it needs a base session with a cosine or a linear head"):
+        QUICK.on(dataclasses.replace(maps, head=distances), run())
     with pytest.raises(ValueError, match="281 nodes asked for, but there are only 280"):
         dataclasses.replace(QUICK, nodes=281).on(maps, run())
     with pytest.raises(ValueError, match="became nan; try smaller rates"):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from made_up_images import BASE, World, make_world, run
 
-from subspan.backbones.heads import CosineHead, EuclideanHead, LinearHead
+from subspan.backbones.heads import CosineHead, EuclideanHead
 from subspan.experiments.results import EpisodeResult
 from subspan.experiments.single_session import SingleSession
 from subspan.learners.published import xtarnet
@@ -178,12 +178,8 @@ def test_a_killed_training_is_resumed_to_the_same_parameters(world: World, tmp_p
 def test_what_does_not_fit_is_refused(world: World) -> None:
     maps = world.maps("stage")
     width, generator = maps.training_features.shape[1], torch.Generator()
-    for head in (
-        CosineHead(width, BASE, generator=generator),
-        LinearHead(width, BASE, bias=True, generator=generator),
-    ):
-        with pytest.raises(ValueError, match=r"Euclidean head \(--head euclidean\), or with a linear one without bias"):
-            QUICK.on(dataclasses.replace(maps, head=head), run(steps=1, **FAST))
+    with pytest.raises(ValueError, match=r"Euclidean head \(--head euclidean\), or with a linear one$"):
+        QUICK.on(dataclasses.replace(maps, head=CosineHead(width, BASE, generator=generator)), run(steps=1, **FAST))
     with pytest.raises(ValueError, match="queries must be a multiple of the 3 ways; got 10"):
         XtarNet(ways=3, queries=10)
     with pytest.raises(ValueError, match="8 base classes are to play novel, but there are 8"):

@@ -214,9 +214,8 @@ def _rows_for_unit_features(maps: SplitMaps, features: Tensor) -> Tensor:
     head, count = maps.head, maps.class_count
     if isinstance(head, CosineHead):
         return (float(head.scale) * unit(head.weight[:count])).detach()
-    if not isinstance(head, LinearHead) or head.bias is not None:
+    if not isinstance(head, LinearHead):
         raise ValueError(
-            "topic compares directions of features with rows: it needs a base session with a cosine head, or with a "
-            "linear one without bias"
+            "topic compares directions of features with rows: it needs a base session with a cosine or a linear head"
         )
     return (features.norm(dim=1).mean() * head.weight[:count]).detach()

@@ -230,10 +230,10 @@ def _start(rows: Tensor, ways: int, generator: torch.Generator) -> dict[str, Ten
 def _distance_rows(maps: SplitMaps) -> tuple[Tensor, bool]:
     """Base rows (C0, D) to which distances are measured, and whether these need a scale."""
     head = maps.head
-    if not isinstance(head, EuclideanHead) and not (isinstance(head, LinearHead) and head.bias is None):
+    if not isinstance(head, EuclideanHead | LinearHead):
         raise ValueError(
             "xtarnet measures distances to rows: it needs a base session with a Euclidean head (--head euclidean), or "
-            "with a linear one without bias"
+            "with a linear one"
         )
     return head.weight[: maps.class_count].detach().float(), not isinstance(head, EuclideanHead)
 

@@ -85,15 +85,9 @@ class Augment(nn.Module):
         aspect = torch.exp((2 * uniform(fold(key, _ASPECT), place) - 1) * 0.28768207)  # log(4 / 3)
         high = (height * torch.sqrt(area / aspect)).clamp(1, height)
         wide = (width * torch.sqrt(area * aspect)).clamp(1, width)
-        resized = gather_resized(
-            store,
-            rows,
-            uniform(fold(key, _TOP), place) * (height - high),
-            uniform(fold(key, _LEFT), place) * (width - wide),
-            high,
-            wide,
-            size,
-        )
+        down = uniform(fold(key, _TOP), place) * (height - high)
+        right = uniform(fold(key, _LEFT), place) * (width - wide)
+        resized = gather_resized(store, rows, down, right, high, wide, size)
         by_area = uniform(fold(key, _RESIZE), place) < self.resized_share
         return torch.where(by_area[:, None, None, None], resized, padded)
 
@@ -175,12 +169,10 @@ def scale_down(images: Tensor, size: int) -> Tensor:
 
 
 def jitter(pixels: Tensor, order: Tensor, factors: Tensor, luma: Tensor) -> Tensor:
-    """Blend pixels (b, s, s, 3) with black (0), the mean grey (1) and their own grey (2).
+    """Blend pixels (b, s, s, 3) with black (0), the mean grey (1) and their own grey (2), in an order (b, 3).
 
-    Args:
-        order: which of the three comes first, second and third, (b, 3).
-        factors: weight of the pixels in blend 0, 1 and 2, (b, 3); above 1 it extrapolates. Values are cut to [0, 1].
-        luma: weights of red, green and blue, (3,).
+    ``factors`` (b, 3) are the weights of the pixels in blend 0, 1 and 2; above 1 they extrapolate, and values are cut
+    to [0, 1]. ``luma`` (3,) are the weights of red, green and blue.
     """
     for place in range(3):
         kind = order[:, place]

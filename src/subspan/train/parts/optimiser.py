@@ -5,6 +5,7 @@ SGD with momentum as one fused update, and Muon for the kernels of convolutions 
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,19 +23,13 @@ _ROUNDS = 3, 2  # between two products with the whole matrix; all five at once a
 
 
 def learning_rates(recipe: Recipe, steps_per_epoch: int) -> NDArray[np.float32]:
-    """Rates (epochs * steps_per_epoch,): constant between cuts, or half a cosine that reaches zero after the last step.
-
-    >>> learning_rates(Recipe(epochs=3, cuts=(1, 2)), 1).tolist()
-    [0.05000000074505806, 0.004999999888241291, 0.0005000000237487257]
-    """
+    """Rates (epochs * steps_per_epoch,): constant between cuts, or half a cosine that is zero after the last step."""
     total = recipe.epochs * steps_per_epoch
     step = np.arange(total)
-    if recipe.schedule == "cuts":
-        passed = np.searchsorted(np.asarray(recipe.cuts, dtype=np.int64), step // steps_per_epoch, side="right")
-        rates = recipe.learning_rate * np.power(recipe.cut_factor, passed.astype(np.float64))
-    else:
-        rates = recipe.learning_rate * 0.5 * (1 + np.cos(math.pi * step / total))
-    return rates.astype(np.float32)
+    if recipe.schedule == "cosine":
+        return (recipe.learning_rate * 0.5 * (1 + np.cos(math.pi * step / total))).astype(np.float32)
+    passed = np.searchsorted(recipe.cuts, step // steps_per_epoch, side="right")
+    return (recipe.learning_rate * np.power(recipe.cut_factor, passed.astype(np.float64))).astype(np.float32)
 
 
 class Sgd:
@@ -45,25 +40,15 @@ class Sgd:
 
     def __init__(self, parameters: Named, *, momentum: float, weight_decay: float) -> None:
         named = {name: p for name, p in parameters if p.requires_grad}
-        self.momentum, self.weight_decay = momentum, weight_decay
+        self._options: dict[str, Any] = {"momentum": momentum, "weight_decay": weight_decay, "dampening": 0.0}
         self.momenta = {name: torch.zeros_like(p) for name, p in named.items()}
         self._parameters, self._velocities = list[Tensor](named.values()), list[Tensor | None](self.momenta.values())
 
     @torch.no_grad()
     def step(self, rate: Tensor) -> None:
         """One update with rate ()."""
-        sgd(
-            self._parameters,
-            _gradients(self._parameters),
-            self._velocities,
-            fused=True,
-            weight_decay=self.weight_decay,
-            momentum=self.momentum,
-            lr=rate,  # pyright: ignore[reportArgumentType]
-            dampening=0.0,
-            nesterov=False,
-            maximize=False,
-        )
+        options = {**self._options, "lr": rate, "fused": True, "nesterov": False, "maximize": False}
+        sgd(self._parameters, _gradients(self._parameters), self._velocities, **options)
 
 
 class Muon(Sgd):

@@ -30,10 +30,8 @@ _WARMUP_STEPS = 3
 class TrainStep:
     """The state of one training run and its step.
 
-    Args:
-        network: what ``build_network`` made, on the device of ``processes``; it is trained in place.
-        job: its training images, as rows of ``store``, and their classes; its seed is that of order and augmentation.
-        store: all images on the device, uint8 (n, h, w, 3).
+    The network is on the device of the processes and trained in place; ``store`` holds all images there, uint8
+    (n, h, w, 3), of which the job names those to train on. Its seed is that of order and augmentation.
     """
 
     def __init__(self, recipe: Recipe, network: Network, job: Job, store: Tensor, processes: Processes) -> None:
@@ -130,10 +128,9 @@ class TrainStep:
         if self._side is not None:
             self._side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._side):
-            for size in self.sizes:
-                for _ in range(1 if self._side is None else _WARMUP_STEPS):
-                    self.step.zero_()  # a run may have fewer steps than this, or none left
-                    self._body(size)
+            for size in self.sizes * (1 if self._side is None else _WARMUP_STEPS):
+                self.step.zero_()  # a run may have fewer steps than this, or none left
+                self._body(size)
         if self._side is not None:
             torch.cuda.synchronize(self.device)
 
