@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import torch
@@ -70,6 +71,31 @@ def check_kind(label: Any, known: Any) -> None:
 def option(default: Any, help: str) -> Any:
     """An option: a dataclass field with its default and the sentence that explains it."""
     return field(default=default, metadata={"help": help})
+
+
+def converted(name: str, value: Any, hint: Any) -> Any:
+    """A value, or its text as people write it, in the type of an option.
+
+    >>> converted("cuts", "60,80", tuple[int, ...]), converted("flip", "true", bool)
+    ((60, 80), True)
+    >>> converted("basis", "lu", Literal["svd", "qr"])
+    Traceback (most recent call last):
+    ValueError: basis must be one of svd, qr; got 'lu'
+    """
+    kind, of = get_origin(hint), get_args(hint)
+    if kind is UnionType:  # with None
+        return value if value is None else converted(name, value, of[0])
+    rules = {bool: "true or false", float: "a number", int: "a whole number", str: "text"}
+    rules |= {Literal: f"one of {', '.join(map(str, of))}", tuple: "numbers with commas between them"}
+    try:
+        if kind is Literal:
+            return {choice: choice for choice in of}[value]
+        if kind is tuple:
+            parts = value.split(",") if isinstance(value, str) else value
+            return tuple(of[0](part) for part in parts if str(part).strip())
+        return {"true": True, "false": False}[value.lower()] if hint is bool and isinstance(value, str) else hint(value)
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{name} must be {rules.get(kind or hint, hint)}; got {value!r}") from None
 
 
 def check_options(

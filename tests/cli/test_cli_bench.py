@@ -331,7 +331,7 @@ BAD = {
     "a file for a folder": (("--report", __file__), "Invalid value for '--report'"),
     "embeddings": (("--embeddings", "glove"), "there are no embeddings 'glove'; the feature file has words"),
     "embeddings file": (("--embeddings", "none.npz"), "'none.npz' is no readable npz file"),
-    "dtype": (("--dtype", "float16"), "--dtype must be one of float32, float64, got 'float16'"),
+    "dtype": (("--dtype", "float16"), "--dtype must be one of float32, float64; got 'float16'"),
     "device": (("--device", "tpu"), "^Error: device must be cpu, or cuda where there is a GPU; got 'tpu'"),
     "flag": (("--sohts", "3"), "No such option"),
 }
@@ -436,7 +436,8 @@ def test_convert(precision, suffix, subspan, split, tmp_path):
 def test_convert_refuses(subspan, split, tmp_path):
     target = tmp_path / "t.safetensors"
     one_sentence(
-        subspan("convert", split, target, "--precision", "int4"), "must be float32, float16 or int8; got 'int4'"
+        subspan("convert", split, target, "--precision", "int4"),
+        "precision must be one of float32, float16, int8; got 'int4'",
     )
     one_sentence(subspan("convert", split, target, "--embeddings", "x"), "--embeddings reads NAME=FILE; got 'x'")
     one_sentence(subspan("convert", split, tmp_path / "t.npy"), "is written as .safetensors or .npz; got")

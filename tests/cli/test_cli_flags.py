@@ -59,15 +59,15 @@ def test_only_what_is_given_is_passed_on(flags: list[str], settings: list[str], 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--mode", "raw"], "must be one of slow, fast, got 'raw'"),
+        (["--mode", "raw"], "must be one of slow, fast; got 'raw'"),
         (["--times", "x"], "numbers with commas"),
         (["--brand", "b"], "No such option"),
         (["--set", "heat"], "--set reads NAME=VALUE, got 'heat'"),
         (["--set", "heath=2"], "--set knows no 'heath'; it knows heat, fan, times, mode"),
         (["--set", "brand=b"], "--set knows no 'brand'"),
-        (["--set", "heat=hot"], "heat takes a number, got 'hot'"),
-        (["--set", "fan=on"], "fan takes true or false, got 'on'"),
-        (["--set", "mode=raw"], "mode must be one of slow, fast, got 'raw'"),
+        (["--set", "heat=hot"], "heat must be a number; got 'hot'"),
+        (["--set", "fan=on"], "fan must be true or false; got 'on'"),
+        (["--set", "mode=raw"], "mode must be one of slow, fast; got 'raw'"),
     ],
 )
 def test_wrong_words_are_refused(words: list[str], message: str) -> None:

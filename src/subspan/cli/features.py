@@ -14,6 +14,7 @@ from subspan.features.feature_set import FeatureFileError, FeatureSet, Precision
 from subspan.files.arrays import check_suffix
 from subspan.train.collect import Contents
 from subspan.train.pack import Storage
+from subspan.values import converted
 
 DataOption = Annotated[Path, typer.Option("--data", help=DATA)]
 RunOption = Annotated[Path, typer.Option("--run", help="folder of a finished run")]
@@ -89,9 +90,7 @@ def convert(
 
         subspan convert split1.safetensors split1.npz --precision int8 --embeddings glove300=glove300.npz
     """
-    if precision not in ("float32", "float16", "int8"):
-        raise ValueError(f"precision must be float32, float16 or int8; got '{precision}'")
-    kind: Precision = precision
+    kind: Precision = converted("precision", precision, Precision)
     features = named(FeatureSet.load(source))
     vectors = dict(features.embeddings)
     for item in embeddings or []:

@@ -109,6 +109,8 @@ def create_method(spec: str, **options: Any) -> Learner:
     >>> create_method("semantic:tau=2", gamma=0.5)
     Semantic(gamma=0.5, ..., tau=2.0)
     """
+    from subspan.values import converted  # here: a list of names needs no PyTorch
+
     name, text = split_spec(spec)
     method = method_class(name)
     known = {f.name: f for f in fields(method)}  # type: ignore[arg-type]
@@ -124,7 +126,7 @@ def create_method(spec: str, **options: Any) -> Learner:
         if key not in known:
             offered = ", ".join(known) or "none"
             raise ValueError(f"method '{name}' has no option '{key}'; its options are {offered}")
-    return method(**{key: _convert(name, key, value, hints[key]) for key, value in given.items()})
+    return method(**{k: converted(f"option '{k}' of method '{name}'", v, hints[k]) for k, v in given.items()})
 
 
 def spec_of(method: Learner) -> str:
@@ -158,23 +160,6 @@ def _text(value: Any) -> str:
     if isinstance(value, float) and float(short := f"{value:g}") == value:
         return short
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _convert(method: str, key: str, value: Any, hint: Any) -> Any:
-    """The value in the option's type; text comes from the command line."""
-    if get_origin(hint) is not None:  # Literal
-        if value not in get_args(hint):
-            choices = ", ".join(map(str, get_args(hint)))
-            raise ValueError(f"option '{key}' of method '{method}' must be one of {choices}; got {value!r}")
-        return value
-    if hint is bool and isinstance(value, str):
-        if value.lower() not in ("true", "false"):
-            raise ValueError(f"option '{key}' of method '{method}' must be true or false; got {value!r}")
-        return value.lower() == "true"
-    try:
-        return hint(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"option '{key}' of method '{method}' must be {_type_name(hint)}; got {value!r}") from None
 
 
 def _type_name(hint: Any) -> str:

@@ -118,19 +118,9 @@ def text_of(value: Any) -> str:
 
 
 def _converted(name: str, value: Any, hint: Any) -> Any:
-    """A value, or its text, in the type of its field."""
-    readers: dict[Any, tuple[str, Callable[[str], Any]]] = {
-        bool: ("takes true or false", {"true": True, "false": False}.__getitem__),
-        int: ("takes a whole number", int),
-        float: ("takes a number", float),
-        Literal: (f"must be one of {', '.join(map(str, get_args(hint)))}", {c: c for c in get_args(hint)}.__getitem__),
-        tuple: (
-            "takes numbers with commas between them",
-            lambda text: tuple(get_args(hint)[0](part) for part in text.split(",") if part.strip()),
-        ),
-    }
-    rule, read = readers.get(get_origin(hint) or hint, ("", str))
+    from subspan.values import converted  # here: a list of commands needs no PyTorch
+
     try:
-        return read(value) if isinstance(value, str) else value
-    except (KeyError, ValueError):
-        raise typer.BadParameter(f"{name} {rule}, got {value!r}") from None
+        return converted(name, value, hint)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
