@@ -81,7 +81,7 @@ def test_the_command_lists_and_explains(subspan):
 
 
 def test_bench_runs_no_system_unless_asked():
-    chosen = bench_command._methods(None, {}, [(make_world(), None)], memory=False, left_out=[])
+    chosen = bench_command._methods(None, {}, [(make_world(), None)], memory=False, left_out={})
     assert {"subspace", "prototype", "calibrated"} <= {method.name for method in chosen} <= set(list_methods())
 
 
