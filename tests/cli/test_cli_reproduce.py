@@ -21,9 +21,9 @@ from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts import regularizer
 from subspan.learners.registry import create_method, spec_of
 from subspan.paper import feature_folder, multi_session
-from subspan.paper.multi_session_tables import BEYOND, METHODS
 from subspan.paper.pages import problems
 from subspan.paper.stored_results import StoredResult
+from subspan.paper.tables.multi_session import BEYOND, METHODS
 
 C0, C1 = BASE_COUNT, 16  # eight sessions of two ways
 

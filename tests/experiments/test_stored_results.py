@@ -14,8 +14,8 @@ from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.single_session import SingleSession
 from subspan.learners.registry import create_method
-from subspan.paper.single_session_tables import MEASURES
 from subspan.paper.stored_results import StoredResult, stored_results
+from subspan.paper.tables.single_session import MEASURES
 
 SESSIONS = MultiSession(ways=3, shots=2, draws=2)
 EPISODES = SingleSession(ways=3, shots=2, base_queries=6, novel_queries=6, count=7)

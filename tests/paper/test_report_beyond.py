@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from subspan.paper.multi_session_tables import BEYOND, METHODS, beyond_table
 from subspan.paper.published import published
+from subspan.paper.tables.multi_session import BEYOND, METHODS, beyond_table
 
 
 @pytest.fixture

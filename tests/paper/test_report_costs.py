@@ -9,9 +9,9 @@ from subspan.experiments.report.render import MISSING, to_markdown
 from subspan.experiments.results import EpisodeResult
 from subspan.learners.parts.trained_part import TrainedPart
 from subspan.paper.published import published
-from subspan.paper.runs import Run, cost_of_parts, cost_of_stored
-from subspan.paper.single_session_tables import costs_table
 from subspan.paper.stored_results import StoredResult
+from subspan.paper.tables.runs import Run, cost_of_parts, cost_of_stored
+from subspan.paper.tables.single_session import costs_table
 
 
 def part(**about) -> TrainedPart:

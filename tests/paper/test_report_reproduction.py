@@ -10,7 +10,9 @@ import pytest
 
 from subspan.experiments.report.render import to_csv, to_html, to_latex, to_markdown
 from subspan.experiments.results import MethodResult
-from subspan.paper.multi_session_tables import (
+from subspan.paper.pages import Section, problems, to_page, to_text, with_section
+from subspan.paper.published import published
+from subspan.paper.tables.multi_session import (
     ABLATION,
     METHODS,
     TUNED,
@@ -20,8 +22,6 @@ from subspan.paper.multi_session_tables import (
     reached_sentence,
     session0_ratio,
 )
-from subspan.paper.pages import Section, problems, to_page, to_text, with_section
-from subspan.paper.published import published
 
 VALUES = Path(__file__).resolve().parents[1] / "data" / "published-values.json"
 

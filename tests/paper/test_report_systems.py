@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from subspan.paper.published import PublishedRow, published
-from subspan.paper.runs import Run
-from subspan.paper.systems_tables import cost_picture, systems_table
+from subspan.paper.tables.runs import Run
+from subspan.paper.tables.systems import cost_picture, systems_table
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from subspan.cli.parts.flags import Values, with_flags
+from subspan.cli.parts.runs import DATA, ListsOption, features_of, open_run, write_features
 from subspan.cli.parts.tables import show
-from subspan.cli.runs import DATA, ListsOption, features_of, open_run, write_features
 from subspan.experiments.named_features import find_embeddings, named
 from subspan.features.feature_set import FeatureFileError, FeatureSet, Precision
 from subspan.files.arrays import check_suffix

@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 
 from subspan.cli.parts.flags import Values, given_options, with_flags
+from subspan.cli.parts.runs import DATA, ListsOption, Run, find_split, write_features
 from subspan.cli.parts.train_system import Source, train_a_system
-from subspan.cli.runs import DATA, ListsOption, Run, find_split, write_features
 from subspan.images.read import read_images
 from subspan.images.splits.parse import SPLITS
 from subspan.learners.parts.training_run import Training

@@ -18,7 +18,10 @@ from subspan.experiments.runs import Job, Split, run_jobs
 from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.learners.registry import spec_of
 from subspan.paper.feature_folder import find_file, find_folder, load
-from subspan.paper.multi_session_tables import (
+from subspan.paper.pages import PAPER, Section
+from subspan.paper.published import MULTI_SESSION, published
+from subspan.paper.systems import PARTS, chosen_systems, run_systems, stored_runs
+from subspan.paper.tables.multi_session import (
     ABLATION,
     BEYOND,
     METHODS,
@@ -31,11 +34,8 @@ from subspan.paper.multi_session_tables import (
     reached_sentence,
     splits_sentence,
 )
-from subspan.paper.pages import PAPER, Section
-from subspan.paper.published import MULTI_SESSION, published
-from subspan.paper.runs import Run
-from subspan.paper.systems import PARTS, chosen_systems, run_systems, stored_runs
-from subspan.paper.systems_tables import cost_picture, systems_table
+from subspan.paper.tables.runs import Run
+from subspan.paper.tables.systems import cost_picture, systems_table
 
 CLASSES = (60, 40)  # base and novel
 CONFIGS = {"strong": "multi-session-strong"}  # packaged settings, for recipes that the defaults do not suit

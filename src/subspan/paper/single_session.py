@@ -20,9 +20,9 @@ from subspan.files.arrays import SUFFIXES
 from subspan.paper.feature_folder import find_file, find_folder, load
 from subspan.paper.pages import Section
 from subspan.paper.published import SINGLE_SESSION, published
-from subspan.paper.runs import Run, cost_of_parts
-from subspan.paper.single_session_tables import DATA, costs_table, episodes_table, settings_table
 from subspan.paper.systems import PARTS, chosen_systems, episode_settings, part_of, stored_episodes
+from subspan.paper.tables.runs import Run, cost_of_parts
+from subspan.paper.tables.single_session import DATA, costs_table, episodes_table, settings_table
 
 PROTOCOL = SingleSession()
 PICTURED = {"Subspace", "Semantic subspace (label)"}  # 5-shot: moving and fixed targets

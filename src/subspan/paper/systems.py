@@ -21,8 +21,8 @@ from subspan.learners.parts.system import DrawnFeaturesWarning, System, TrainedS
 from subspan.learners.parts.trained_part import TrainedPart, TrainedPartError
 from subspan.learners.registry import create_method, list_network_systems, list_systems, method_class, method_options
 from subspan.paper.published import published
-from subspan.paper.runs import Result, Run, cost_of_parts, cost_of_stored
 from subspan.paper.stored_results import StoredResult, stored_results
+from subspan.paper.tables.runs import Result, Run, cost_of_parts, cost_of_stored
 from subspan.values import tensor_of
 
 EVERY = "all"

@@ -9,8 +9,8 @@ import torch
 
 from subspan.cli.parts.facts import command_line, version
 from subspan.cli.parts.flags import Values, explained_fields
+from subspan.cli.parts.runs import features_of, open_run
 from subspan.cli.parts.tables import show
-from subspan.cli.runs import features_of, open_run
 from subspan.engine.contract import Learner
 from subspan.experiments.metrics import interval_half_width
 from subspan.experiments.named_features import find_embeddings, named

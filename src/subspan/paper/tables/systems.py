@@ -10,9 +10,9 @@ from subspan.experiments.report.figures import ReportFigure
 from subspan.experiments.report.labels import Label, draw_labels
 from subspan.experiments.report.tables import Cell, Column, Row, Table
 from subspan.experiments.results import MethodResult
-from subspan.paper.multi_session_tables import COLUMNS, our_cells, run_notes
 from subspan.paper.published import MULTI_SESSION, PUBLISHED, QUOTED, Published, PublishedRow
-from subspan.paper.runs import Run, cost_cells, cost_columns
+from subspan.paper.tables.multi_session import COLUMNS, our_cells, run_notes
+from subspan.paper.tables.runs import Run, cost_cells, cost_columns
 
 BELOW = 3.0  # points below a published row of the same setting that ask for a cause
 MARK = "‡"

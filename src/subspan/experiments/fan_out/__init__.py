@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from subspan.experiments import worker
+from subspan.experiments.fan_out import worker
 from subspan.experiments.inputs import ProtocolError
 from subspan.values import check_options, option
 

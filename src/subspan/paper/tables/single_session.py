@@ -10,7 +10,7 @@ from subspan.experiments.report.tables import Cell, Column, Row, Table, not_belo
 from subspan.experiments.results import EpisodeResult
 from subspan.learners.registry import spec_of
 from subspan.paper.published import PUBLISHED, QUOTED, SINGLE_SESSION, STORED, Published
-from subspan.paper.runs import Run, cost_cells, cost_columns
+from subspan.paper.tables.runs import Run, cost_cells, cost_columns
 
 DATA: Mapping[str, str] = {"mini": "miniImageNet", "tiered": "tieredImageNet"}
 CHOSEN, DEFAULT = "†", "°"
