@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -34,15 +35,13 @@ _GONE = {*_HOMES, "subspan.protocols"} - {
 
 def find(module: str, name: str) -> Any:
     """What ``module.name`` was in version 0.1."""
-    homes = _HOMES.get(module, ())
-    if module == "subspan":
-        homes = (_TOP[name],) if name in _TOP else ()
-    for home in homes:
+    homes = (_TOP[name],) if module == "subspan" and name in _TOP else _HOMES.get(module, ())
+    for home in homes if not name.startswith("__") else ():
         found = getattr(import_module(f"subspan.{home}"), name, None)
         if found is not None:
             now = getattr(found, "__name__", name)  # some have another name in their new home
             text = f"{module}.{name} is subspan.{home}.{now} now; the old name goes in version 0.4"
-            warnings.warn(text, DeprecationWarning, stacklevel=3)
+            warnings.warn(text, DeprecationWarning, stacklevel=3 if module == "subspan" else 2)
             return found
     raise AttributeError(f"module '{module}' has no attribute '{name}'")
 
@@ -54,12 +53,7 @@ class _OldModules(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self, is_package=True) if fullname in _GONE else None
 
     def exec_module(self, module: ModuleType) -> None:
-        def get(name: str) -> Any:
-            if name.startswith("__"):
-                raise AttributeError(name)
-            return find(module.__name__, name)
-
-        setattr(module, "__getattr__", get)  # noqa: B010 (a module declares no such name)
+        setattr(module, "__getattr__", partial(find, module.__name__))  # noqa: B010 (a module declares no such name)
 
 
 sys.meta_path.append(_OldModules())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 import made_photographs as made
 from new_python import python
@@ -156,7 +157,7 @@ def test_a_writer_that_holds_the_lock_gives_a_busy_sentence(tmp_path: Path, monk
     catalogue = Catalogue.open(path, made.tiny_backbone())
     write = store.write
     monkeypatch.setattr(store, "write", lambda *a, **k: write(*a, **{**k, "timeout": 0.05}))
-    with store._locked(path / store.LOCK, 1), pytest.raises(store.StoreBusyError, match="is busy: another process"):
+    with FileLock(path / store.LOCK), pytest.raises(store.StoreBusyError, match="is busy: another process"):
         catalogue.add("pink", made.photographs("pink", 3))
     assert len(catalogue.sessions()) == 1
     catalogue.add("pink", made.photographs("pink", 3))

@@ -1,5 +1,8 @@
 """A file is replaced whole or not at all."""
 
+import os
+import sys
+
 import pytest
 
 from subspan.files.atomic import replacing
@@ -39,3 +42,16 @@ def test_a_writer_that_makes_files_for_their_owner_alone_does_not_keep_them_from
         private.replace(file)  # as safetensors does
     assert (tmp_path / "shared").stat().st_mode == (tmp_path / "plain").stat().st_mode
     assert (tmp_path / "shared").read_text() == "of the owner"
+
+
+def test_where_the_system_is_windows_no_folder_is_opened(tmp_path, monkeypatch):
+    def open_files_only(path, *given):
+        assert not os.path.isdir(path), "Windows opens no folders"
+        return opened(path, *given)
+
+    opened = os.open
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(os, "open", open_files_only)
+    with replacing(tmp_path / "notes.txt") as file:
+        file.write_text("whole")
+    assert (tmp_path / "notes.txt").read_text() == "whole"

@@ -1,9 +1,7 @@
 """A classifier of photographs that grows: a store, a pretrained backbone and an incremental classifier in one hand."""
 
-from typing import Any
+from functools import partial
 
+from subspan.old_names import find
 
-def __getattr__(name: str) -> Any:
-    from subspan.old_names import find
-
-    return find(__name__, name)
+__getattr__ = partial(find, __name__)

@@ -16,14 +16,13 @@ import hashlib
 import json
 import os
 import shutil
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
@@ -269,9 +268,12 @@ def _writing(root: Path, timeout: float) -> Iterator[None]:
             _inside(root / name, root)
         (root / VERSIONS).mkdir(parents=True, exist_ok=True)
         sync_folder(root.parent)
-        with _locked(root / LOCK, timeout):
+        # The system frees it when the process ends, however it ends.
+        with FileLock(root / LOCK, timeout, poll_interval=0.01):
             _remove_leftovers(root)
             yield
+    except Timeout as error:
+        raise StoreBusyError(f"'{root}' is busy: another process has been writing to it for {timeout:g} s") from error
     except (OSError, SafetensorError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise StoreError(f"'{root}' cannot be written, and keeps what it held: {reason}") from error
@@ -286,53 +288,6 @@ def _check_may_write(root: Path) -> None:
         foreign = [name for name in os.listdir(root) if name not in ours and not name.startswith(TEMPORARY)]
         if foreign:
             raise StoreError(f"'{root}' is not a Subspan store and is left alone: it holds '{min(foreign)}'")
-
-
-@contextlib.contextmanager
-def _locked(file: Path, timeout: float) -> Iterator[None]:
-    """Hold an exclusive lock on ``file``. The system frees it when the process ends, however it ends."""
-    deadline = time.monotonic() + timeout
-    while True:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            # Someone may have removed and remade the file in between: only the lock that has the name counts.
-            if _try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), os.stat(file)):
-                yield
-                return
-        finally:
-            _unlock(descriptor)
-            os.close(descriptor)
-        if time.monotonic() >= deadline:
-            raise StoreBusyError(f"'{file.parent}' is busy: another process has been writing to it for {timeout:g} s")
-        time.sleep(0.01)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        _lock(descriptor)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-
-    def _unlock(descriptor: int) -> None:
-        """Closing the file does it."""
-
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _unlock(descriptor: int) -> None:
-        # Closing is not enough where a forked child holds a copy of the descriptor.
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def _hold(root: Path, version: Version | str) -> None:

@@ -3,10 +3,8 @@
 `subspan.serve.app.create_app` makes the application; it needs the extra ``serve``, the settings here do not.
 """
 
-from typing import Any
+from functools import partial
 
+from subspan.old_names import find
 
-def __getattr__(name: str) -> Any:
-    from subspan.old_names import find
-
-    return find(__name__, name)
+__getattr__ = partial(find, __name__)
