@@ -20,7 +20,7 @@ from subspan.experiments.multi_session import MultiSession
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts import regularizer
 from subspan.learners.registry import create_method, spec_of
-from subspan.paper import feature_folder, multi_session
+from subspan.paper import multi_session, sources
 from subspan.paper.pages import problems
 from subspan.paper.stored_results import StoredResult
 from subspan.paper.tables.multi_session import BEYOND, METHODS
@@ -355,13 +355,13 @@ def test_no_folder_at_all(subspan, tmp_path, capsys, monkeypatch):
 
 
 def test_the_folder_of_this_checkout_has_every_split_once():
-    folder = Path(__file__).parents[2] / feature_folder.FOLDER
+    folder = Path(__file__).parents[2] / sources.FOLDER
     for recipe in ("paper", "strong"):
         for split in ("fixed", "ravi", *(f"random-{seed}" for seed in range(1, 11))):
-            assert feature_folder.find_file(folder, f"{recipe}-{split}"), f"{recipe}-{split}"
+            assert sources.find_file(folder, f"{recipe}-{split}"), f"{recipe}-{split}"
 
 
 def test_the_folder_of_a_checkout_is_found_from_within(tmp_path):
     (tmp_path / "benchmarks" / "features").mkdir(parents=True)
     (tmp_path / "docs").mkdir()
-    assert feature_folder.find_folder(None, tmp_path / "docs") == tmp_path / "benchmarks" / "features"
+    assert sources.find_folder(None, tmp_path / "docs") == tmp_path / "benchmarks" / "features"

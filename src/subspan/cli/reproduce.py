@@ -16,15 +16,12 @@ from subspan.experiments.fan_out import Placement
 from subspan.experiments.report.html import write_page
 from subspan.experiments.report.render import to_console
 from subspan.paper import multi_session as sessions
-from subspan.paper import single_session as episodes_of
+from subspan.paper import single_session as episodes
 from subspan.paper.pages import PAPER, Section, write_section
-from subspan.paper.systems import EVERY, PARTS
+from subspan.paper.sources import Sources
 
 ReportOption = Annotated[
     Path | None, typer.Option(file_okay=False, help="Write all tables, figures and an HTML page here.")
-]
-FeaturesOption = Annotated[
-    Path | None, typer.Option(help="Folder of feature files; default benchmarks/features of the checkout one is in.")
 ]
 MarkdownOption = Annotated[
     Path | None, typer.Option(dir_okay=False, help="Write the recipe's section of this page, its pictures beside it.")
@@ -33,30 +30,15 @@ RecipeOption = Annotated[
     list[str] | None,
     typer.Option(help=f"Whose features to take: the first part of their names; repeatable, default {PAPER}."),
 ]
-ConfigOption = Annotated[
-    str | None, typer.Option(help="Settings of methods instead of the packaged ones, as `subspan sweep` writes them.")
-]
-SystemsOption = Annotated[
-    str, typer.Option(help=f"Also published systems, side by side: {EVERY}, or names with commas.", show_default=False)
-]
-PartsOption = Annotated[
-    Path | None,
-    typer.Option(
-        help=f"Folder of trained parts and stored results of systems; default '{PARTS}' beside the feature files."
-    ),
-]
 
 
-@with_flags(placement=Placement)
+@with_flags(sources=Sources, placement=Placement)
 def multi_session(
     report: ReportOption = None,
-    features: FeaturesOption = None,
     markdown: MarkdownOption = None,
-    config: ConfigOption = None,
     recipe: RecipeOption = None,
-    systems: SystemsOption = "",
-    parts: PartsOption = None,
     *,
+    sources: Values,
     placement: Values,
 ) -> None:
     """Rebuild the tables and pictures of the paper from feature files: published values beside ours.
@@ -72,29 +54,17 @@ def multi_session(
         subspan reproduce multi-session --recipe paper --recipe strong --systems all --markdown results-multi-session.md
     """
     place = Placement(**placement)
-    make = partial(sessions.make, features, place=place, config=config, systems=systems, parts_folder=parts)
-    _show(make, recipe, place, report, markdown)
+    _show(partial(sessions.make, Sources(**sources), place), recipe, place, report, markdown)
 
 
-@with_flags(placement=Placement)
+@with_flags(sources=Sources, chosen=episodes.Chosen, placement=Placement)
 def single_session(
     report: ReportOption = None,
-    features: FeaturesOption = None,
     markdown: MarkdownOption = None,
-    config: ConfigOption = None,
     recipe: RecipeOption = None,
-    data: Annotated[str | None, typer.Option(help="mini or tiered; default what the folder has.")] = None,
-    count: Annotated[int | None, typer.Option(help="Episodes; default 2000.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the episodes and of the rows' start.")] = 0,
-    episodes: Annotated[
-        Path | None, typer.Option(help="Replay the episodes of this file; for one data set only.")
-    ] = None,
-    episodes_out: Annotated[
-        Path | None, typer.Option(help="Write the episodes for others to replay (.safetensors); for one data set only.")
-    ] = None,
-    systems: SystemsOption = "",
-    parts: PartsOption = None,
     *,
+    sources: Values,
+    chosen: Values,
     placement: Values,
 ) -> None:
     """Rebuild the single-session table and its two pictures from feature files: published values beside ours.
@@ -112,8 +82,7 @@ def single_session(
         subspan reproduce single-session --episodes-out episodes.safetensors   # for another system to see the same ones
     """
     place = Placement(**placement)
-    given = {"config": config, "data": data, "count": count, "seed": seed, "systems": systems, "parts_folder": parts}
-    make = partial(episodes_of.make, features, place=place, episodes=episodes, episodes_out=episodes_out, **given)
+    make = partial(episodes.make, Sources(**sources), place, episodes.Chosen(**chosen))
     _show(make, recipe, place, report, markdown)
 
 

@@ -53,7 +53,7 @@ class Config:
     """Settings for one protocol."""
 
     protocol: str
-    settings: tuple[Setting, ...]
+    settings: tuple[Setting, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)  # how it was made
 
     @classmethod

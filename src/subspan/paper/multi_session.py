@@ -17,10 +17,10 @@ from subspan.experiments.results import MethodResult
 from subspan.experiments.runs import Job, Split, run_jobs
 from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.learners.registry import spec_of
-from subspan.paper.feature_folder import find_file, find_folder, load
 from subspan.paper.pages import PAPER, Section
 from subspan.paper.published import MULTI_SESSION, published
-from subspan.paper.systems import PARTS, chosen_systems, run_systems, stored_runs
+from subspan.paper.sources import Sources, find_file, load
+from subspan.paper.systems import chosen_systems, run_systems, stored_runs
 from subspan.paper.tables.multi_session import (
     ABLATION,
     BEYOND,
@@ -42,18 +42,10 @@ CONFIGS = {"strong": "multi-session-strong"}  # packaged settings, for recipes t
 BESIDE = ("subspace", "prototype", "calibrated")  # methods that stand in the tables of systems
 
 
-def make(
-    features: Path | None,
-    recipe: str,
-    *,
-    place: Placement,
-    config: str | None = None,
-    systems: str = "",
-    parts_folder: Path | None = None,
-) -> Section:
+def make(sources: Sources, place: Placement, recipe: str) -> Section:
     """All tables and pictures of a recipe, from the files of a folder."""
-    wanted, console = chosen_systems(systems, MULTI_SESSION), Console(stderr=True)
-    folder = find_folder(features, Path.cwd())
+    wanted, console = chosen_systems(sources.systems, MULTI_SESSION), Console(stderr=True)
+    folder, parts = sources.folders()
     files = _random_files(folder, recipe)
     if not files:
         raise FeatureFileError(
@@ -65,7 +57,9 @@ def make(
     named = {f"random:{seed}": path for seed, path in files.items()} | ({"fixed": fixed} if fixed else {})
     loaded = [load(path, split, CLASSES) for split, path in named.items()]
     splits = list(zip(loaded, find_all_embeddings(loaded, None), strict=True))
-    settings = config_for(recipe, Config(MULTI_SESSION, ()) if config is None else Config.load(config, MULTI_SESSION))
+    settings = config_for(
+        recipe, Config.load(sources.config, MULTI_SESSION) if sources.config else Config(MULTI_SESSION)
+    )
     absent = ", ".join(str(seed) for seed in range(1, SPLITS + 1) if seed not in seeds)
     missing = [f"No feature files of recipe '{recipe}' for random splits {absent}."] if absent else []
     missing += [] if fixed else ["No feature file of the fixed split."]
@@ -82,12 +76,12 @@ def make(
         console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
 
     main, *tables = random_split_tables(on_random, seeds, published(), recipe)
-    sources = list(named.values())
+    read = list(named.values())
     if recipe == PAPER:
         trained = {recipe: {seed: _session0(one) for seed, one in zip(seeds, loaded, strict=False)}}
         for other in (network.recipe for network in published().networks if network.recipe != recipe):
             found = _random_files(folder, other)
-            sources += found.values()
+            read += found.values()
             trained[other] = {s: _session0(load(path, f"random:{s}", CLASSES)) for s, path in found.items()}
         tables.append(networks_table(trained, published()))
         known = [(f"{name}-random-{seed}", said) for name, of in trained.items() for seed, said in of.items()]
@@ -98,17 +92,16 @@ def make(
     if own:
         tables.append(beyond_table(on_random, seeds, published()))
     figures = _figures([result for result in on_random if result.method in METHODS], seeds)
-    parts = parts_folder or folder.parent / PARTS
     by_name = dict(zip((name.replace(":", "-") for name in named), splits, strict=True))
     for protocol, methods in ((RANDOM, on_random), (FIXED, on_fixed)) if wanted else ():
         chosen = {name: split for name, split in by_name.items() if (name == "fixed") == (protocol is FIXED)}
         if not methods:
             continue
         ran, left_out = run_systems(wanted, protocol, chosen, parts, place)
-        kept, absent_ones, read = stored_runs(wanted, protocol, list(chosen), parts, recipe)
+        kept, absent_ones, files_read = stored_runs(wanted, protocol, list(chosen), parts, recipe)
         beside = [Run(one.method, one) for one in methods if one.method in BESIDE and not one.memory]
         runs = [*beside, *ran, *kept]
-        sources += read
+        read += files_read
         missing += [*left_out, *absent_ones]
         tables.append(systems_table(runs, published(), fixed=protocol is FIXED, recipe=recipe))
         figures += [cost_picture(runs)] if protocol is RANDOM else []
@@ -127,7 +120,7 @@ def make(
             "protocol hashes": f"{RANDOM.digest} (random splits), {FIXED.digest} (fixed split)",
             "settings": "; ".join(spec_of(one.create()) for one in settings.settings),
         },
-        sources=sources,
+        sources=read,
     )
 
 

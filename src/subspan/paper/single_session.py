@@ -17,12 +17,13 @@ from subspan.experiments.runs import Cell, run_cells
 from subspan.experiments.single_session import SingleSession
 from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.files.arrays import SUFFIXES
-from subspan.paper.feature_folder import find_file, find_folder, load
 from subspan.paper.pages import Section
 from subspan.paper.published import SINGLE_SESSION, published
-from subspan.paper.systems import PARTS, chosen_systems, episode_settings, part_of, stored_episodes
+from subspan.paper.sources import Sources, find_file, load
+from subspan.paper.systems import chosen_systems, episode_settings, part_of, stored_episodes
 from subspan.paper.tables.runs import Run, cost_of_parts
 from subspan.paper.tables.single_session import DATA, costs_table, episodes_table, settings_table
+from subspan.values import option
 
 PROTOCOL = SingleSession()
 PICTURED = {"Subspace", "Semantic subspace (label)"}  # 5-shot: moving and fixed targets
@@ -45,32 +46,32 @@ class Half:
 HALVES = (Half("mini", "ravi", (64, 20)), Half("tiered", "tiered", (200, 160)))
 
 
-def make(
-    features: Path | None,
-    recipe: str,
-    *,
-    place: Placement,
-    count: int | None = None,
-    seed: int = 0,
-    config: str | None = None,
-    data: str | None = None,
-    episodes: Path | None = None,
-    episodes_out: Path | None = None,
-    systems: str = "",
-    parts_folder: Path | None = None,
-) -> Section:
+@dataclass(frozen=True)
+class Chosen:
+    """Which episodes of which half."""
+
+    data: str | None = option(None, "mini or tiered; default what the folder has")
+    count: int | None = option(None, "episodes; default 2000")
+    seed: int = option(0, "of the episodes and of the rows' start")
+    episodes: Path | None = option(None, "replay the episodes of this file; for one data set only")
+    episodes_out: Path | None = option(
+        None, "write the episodes for others to replay (.safetensors); for one data set only"
+    )
+
+
+def make(sources: Sources, place: Placement, chosen: Chosen, recipe: str) -> Section:
     """All tables and pictures of a recipe, of each half of the table whose file a folder has."""
-    protocol = replace(PROTOCOL, count=PROTOCOL.count if count is None else count, seed=seed)
-    wanted = chosen_systems(systems, SINGLE_SESSION)
-    folder = find_folder(features, Path.cwd())
-    files = find_halves(folder, recipe, data)
-    if len(files) > 1 and (config or episodes or episodes_out):
+    count = PROTOCOL.count if chosen.count is None else chosen.count
+    protocol = replace(PROTOCOL, count=count, seed=chosen.seed)
+    wanted = chosen_systems(sources.systems, SINGLE_SESSION)
+    folder, parts = sources.folders()
+    files = find_halves(folder, recipe, chosen.data)
+    if len(files) > 1 and (sources.config or chosen.episodes or chosen.episodes_out):
         raise ProtocolError("--config, --episodes and --episodes-out are for one data set; choose it with --data")
-    parts = parts_folder or folder.parent / PARTS
-    tables, figures, facts, sources = [], [], {}, [*files.values()]
+    tables, figures, facts, every_file = [], [], {}, [*files.values()]
     missing = [f"No feature file {recipe}-{half.split} of {DATA[half.data]}." for half in HALVES if half not in files]
     for half, path in files.items():
-        title, source = DATA[half.data], config or half.config(recipe)
+        title, source = DATA[half.data], sources.config or half.config(recipe)
         loaded = load(path, half.split, half.classes)
         settings = Config.load(source, SINGLE_SESSION)
         of_shots = [replace(one, shots=one.shots or protocol.shots) for one in settings.settings]
@@ -81,13 +82,13 @@ def make(
             raise ProtocolError(str(lacks[0]))
         unable = [f"{one.name}, {one.shots}-shot: {r}." for one, r in zip(of_shots, lacks, strict=True) if r]
         shots = sorted({one.shots for one in able if one.shots})
-        if episodes is None:
+        if chosen.episodes is None:
             drawn = replace(protocol, shots=max(shots)).draw(loaded)
         else:
-            drawn = Episodes.load(episodes)
+            drawn = Episodes.load(chosen.episodes)
             drawn.check(loaded)
-        if episodes_out is not None:
-            Console(stderr=True).print(f"Episodes: {drawn.save(episodes_out)}", soft_wrap=True)
+        if chosen.episodes_out is not None:
+            Console(stderr=True).print(f"Episodes: {drawn.save(chosen.episodes_out)}", soft_wrap=True)
         beside, left_out = episode_settings(wanted, loaded, parts, shots)
         stored, absent, read = stored_episodes(wanted, parts, drawn, shots, recipe)
         runs = [*_run(protocol, loaded, [*able, *beside], drawn, place), *stored]
@@ -97,11 +98,11 @@ def make(
             settings_table(half.data, able, str(settings.about.get("chosen", "chosen by the user")), published()),
         ]
         figures += _pictures(runs, half, max(shots))
-        sources += read
+        every_file += read
         missing += [f"{title}: {sentence}" for sentence in (*unable, *left_out, *absent)]
         if loaded.head == "cosine" and source == f"{SINGLE_SESSION}-{half.data}":
             missing.append(f"{title}: settings for a cosine head; those for a linear one were taken.")
-        facts[f"settings, {title}"] = source if config else f"{source}, which comes with the package"
+        facts[f"settings, {title}"] = source if sources.config else f"{source}, which comes with the package"
         facts[f"episodes, {title}"] = f"hash {drawn.protocol} on items {drawn.items}"
     return Section(
         name=SINGLE_SESSION,
@@ -113,7 +114,7 @@ def make(
         findings=[],
         missing=missing,
         facts=facts,
-        sources=sources,
+        sources=every_file,
         summary=[],
         decimals=2,
     )

@@ -21,20 +21,18 @@ from subspan.learners.parts.system import DrawnFeaturesWarning, System, TrainedS
 from subspan.learners.parts.trained_part import TrainedPart, TrainedPartError
 from subspan.learners.registry import create_method, list_network_systems, list_systems, method_class, method_options
 from subspan.paper.published import published
+from subspan.paper.sources import EVERY
 from subspan.paper.stored_results import StoredResult, stored_results
 from subspan.paper.tables.runs import Result, Run, cost_of_parts, cost_of_stored
 from subspan.values import tensor_of
 
-EVERY = "all"
-PARTS = "systems"  # folder of trained parts and stored results, beside the one of feature files
 
-
-def chosen_systems(text: str, protocol: str) -> list[str]:
+def chosen_systems(text: str | None, protocol: str) -> list[str]:
     """The names in ``all`` or ``name,name`` of systems that run under a protocol; none where nothing is said."""
     networks = {name: method_class(name) for name in list_network_systems()}
     others = {n: c.protocol for n, c in networks.items() if issubclass(c, NetworkSystem) and c.protocol != protocol}
     known = [name for name in (*list_systems(), *networks) if name not in others]
-    names = known if text == EVERY else [name.strip() for name in text.split(",") if name.strip()]
+    names = known if text == EVERY else [name.strip() for name in (text or "").split(",") if name.strip()]
     for name in names:
         if other := others.get(name):
             raise ValueError(f"system '{name}' has results under {other} only: `subspan reproduce {other}`")

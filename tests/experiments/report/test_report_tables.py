@@ -13,10 +13,11 @@ from rich.console import Console
 from scipy import stats
 
 from subspan.experiments.report.data import to_json
-from subspan.experiments.report.render import to_console, to_csv, to_html, to_latex, to_markdown
+from subspan.experiments.report.render import TEMPLATES, to_console, to_csv, to_latex, to_markdown
 from subspan.experiments.report.results_table import results_table
 from subspan.experiments.report.tables import Cell, Column, Row, Table
 
+to_html = TEMPLATES.get_template("table.html").render
 NASTY = "a&b_<i>|x%{y}[red]"
 
 
@@ -199,7 +200,7 @@ class Page(HTMLParser):
 def test_names_are_escaped_everywhere(result):
     table = results_table([result(NASTY, notes=(NASTY,))], title=NASTY)
     page = Page()
-    page.feed(to_html(table))
+    page.feed(to_html(table=table))
     assert NASTY in page.text
     assert "i" not in page.tags
     assert next(csv.DictReader(io.StringIO(to_csv(table))))["method"] == NASTY
@@ -219,7 +220,7 @@ def test_all_forms_show_the_same_number_and_mark():
     )
     assert "| ours | **44.12±0.50** | – |" in to_markdown(table)  # noqa: RUF001
     assert r"ours & \textbf{44.12} {\scriptsize$\pm$0.50} & -- \\" in to_latex(table)
-    assert "<strong>44.12</strong> <small>±0.50</small>" in to_html(table)
+    assert "<strong>44.12</strong> <small>±0.50</small>" in to_html(table=table)
     assert "ours,44.125,0.5,true,,,false" in to_csv(table)
 
 

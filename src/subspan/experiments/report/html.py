@@ -1,16 +1,12 @@
 """One self-contained HTML page with everything a run has to show; PNGs and tables as files beside it."""
 
-import base64
 from collections.abc import Mapping, Sequence
-from html import escape
-from importlib import resources
 from pathlib import Path
-from string import Template
 
 import numpy as np
 
 from subspan.experiments.report.figures import ReportFigure, report_figures
-from subspan.experiments.report.render import to_csv, to_html, to_latex, to_markdown
+from subspan.experiments.report.render import TEMPLATES, to_csv, to_latex, to_markdown
 from subspan.experiments.report.results_table import IMAGES, SESSIONS, results_table
 from subspan.experiments.report.tables import Table
 from subspan.experiments.results import MethodResult
@@ -48,48 +44,12 @@ def write_page(
     directory.mkdir(parents=True, exist_ok=True)
     files = {f"{figure.name}.png": figure.png for figure in figures}
     files |= {f"{one.name}.{end}": form(one).encode() for one in tables for end, form in FORMS.items()}
-    pictures = "".join(map(_figure, figures))
-    parts = resources.files("subspan.experiments.report")
-    page = Template(parts.joinpath("page.html").read_text("utf-8")).substitute(
-        style=parts.joinpath("page.css").read_text("utf-8"),
-        title=escape(title),
-        opening="".join(f"<p>{escape(sentence)}</p>" for sentence in findings),
-        tables="".join(_table(one, "Results" if one.title == title else one.title) for one in tables),
-        figures=f'<section aria-labelledby="figures"><h2 id="figures">Figures</h2>{pictures}</section>'
-        * bool(pictures),
-        facts="".join(
-            f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>'
-            for name, value in facts.items()
-        ),
-    )
+    shown = {"title": title, "findings": findings, "tables": tables, "figures": figures, "facts": facts}
+    page = TEMPLATES.get_template("page.html").render(shown, repeated=(IMAGES, SESSIONS))
     for name, content in (files | {"report.html": page.encode()}).items():
         with replacing(directory / name) as file:
             file.write_bytes(content)
     return directory / "report.html"
-
-
-def _table(table: Table, heading: str) -> str:
-    """A table, what its short titles stand for, sessions left out, and where its numbers lie as files."""
-    name = escape(table.name)
-    columns = [column for column in table.columns if column.group not in (IMAGES, SESSIONS)]
-    entries = "".join(f"<dt>{escape(column.title)}</dt><dd>{escape(column.meaning)}</dd>" for column in columns)
-    meanings = f"<details><summary>What the columns mean</summary><dl>{entries}</dl></details>" if entries else ""
-    links = [f'<a href="{name}.{end}">{name}.{end}</a>{" (full precision)" * (end == "csv")}' for end in FORMS]
-    return f"""<section aria-labelledby="{name}"><h2 id="{name}">{escape(heading)}</h2>
-{to_html(table)}
-{meanings}
-<p>The same numbers: {", ".join(links)}.</p>
-</section>
-"""
-
-
-def _figure(figure: ReportFigure) -> str:
-    data, title = base64.b64encode(figure.png).decode("ascii"), escape(figure.title)
-    return (
-        f'<h3>{title}</h3>\n<figure><div class="picture" role="region" tabindex="0" aria-label="{title}">'
-        f'<img src="data:image/png;base64,{data}" alt="{escape(figure.alt)}"></div>'
-        f"<figcaption>{escape(figure.caption)}</figcaption></figure>\n"
-    )
 
 
 def _findings(results: Sequence[MethodResult]) -> list[str]:

@@ -1,16 +1,18 @@
-"""One table, five forms: console (rich), markdown, csv, LaTeX (booktabs) and HTML."""
+"""One table, five forms: console (rich), markdown, csv, LaTeX (booktabs) and HTML (``templates/table.html``)."""
 
-import html
 import math
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table as ConsoleTable
 from rich.text import Text
 
-from subspan.experiments.report.tables import Cell, Column, Row, Table
+from subspan.experiments.report.tables import Cell, Column, Table
 
 GAP = 2  # characters between two columns of the console: one of padding, one of the box
 MISSING = "\N{EN DASH}"
@@ -90,26 +92,6 @@ def to_latex(table: Table) -> str:
     return "\n".join(lines)
 
 
-def to_html(table: Table) -> str:
-    """Fragments ``<div class="table">``, one per column group, for a page that brings its own style."""
-    parts = []
-    for name, columns in table.column_groups():
-        head = "".join(f'<th scope="col">{html.escape(heading)}</th>' for heading in table.headings)
-        for column in columns:
-            title = f'title="{html.escape(column.meaning)}">{html.escape(column.title)}'
-            head += f'<th scope="col" class="number" {title}</th>'
-        bodies = ("".join(_html_row(row, columns) for row in rows) for rows in table.row_blocks())
-        body = "".join(f"<tbody>{rows}</tbody>" for rows in bodies)
-        caption = f"<caption>{html.escape(name)}</caption>" if name else ""
-        parts.append(
-            f'<div class="table" role="region" tabindex="0" aria-label="{html.escape(name or table.title)}">'
-            f"<table>{caption}<thead><tr>{head}</tr></thead>{body}</table></div>"
-        )
-    if table.said:
-        parts.append(f'<ul class="notes">{"".join(f"<li>{html.escape(note)}</li>" for note in table.said)}</ul>')
-    return "\n".join(parts)
-
-
 def _number(value: float, column: Column, decimals: int | None = None) -> str:
     if not math.isfinite(value):
         return MISSING
@@ -164,15 +146,17 @@ def _latex_cell(cell: Cell, column: Column) -> str:
     return text + _latex_escape(cell.mark)
 
 
-def _html_row(row: Row, columns: Sequence[Column]) -> str:
-    first, *others = map(html.escape, row.headings)
-    breakable = re.sub(r"(?<=[:,])(?=\w)", "<wbr>", first)  # a long method name may break before an option
-    cells = f'<th scope="row">{breakable}</th>' + "".join(f"<td>{heading}</td>" for heading in others)
-    for column in columns:
-        cell = row[column.key]
-        text = _number(cell.value, column)
-        text = f"<strong>{text}</strong>" if cell.top else text
-        text += f" <small>±{_number(cell.half_width, column)}</small>" if math.isfinite(cell.half_width) else ""
-        text += f"<sup>{html.escape(cell.mark)}</sup>" if cell.mark else ""
-        cells += f'<td class="number">{text}</td>'
-    return f"<tr>{cells}</tr>"
+def _breakable(name: str) -> Markup:
+    """A long method name may break before an option."""
+    return Markup(re.sub(r"(?<=[:,])(?=\w)", "<wbr>", escape(name)))
+
+
+TEMPLATES = Environment(
+    loader=PackageLoader("subspan.experiments.report"),
+    autoescape=lambda name: name != "page.css",
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+)
+TEMPLATES.filters |= {"number": _number, "breakable": _breakable, "base64": lambda data: b64encode(data).decode()}
+TEMPLATES.tests["finite"] = math.isfinite

@@ -1,12 +1,33 @@
-"""The feature files of a folder, found by their names: RECIPE-random-1, RECIPE-fixed, RECIPE-ravi, RECIPE-tiered."""
+"""What tables are made from: feature files by their names, RECIPE-random-1, RECIPE-fixed, RECIPE-ravi, and parts."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from subspan.experiments.named_features import named
 from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.files.arrays import SUFFIXES
+from subspan.values import option
 
 FOLDER = Path("benchmarks") / "features"
+PARTS = "systems"  # folder of trained parts and stored results, beside the one of feature files
+EVERY = "all"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where everything lies, and what is wanted of it beside the methods of the paper."""
+
+    features: Path | None = option(None, f"folder of feature files; default {FOLDER} of the checkout one is in")
+    config: str | None = option(None, "settings of methods, as `subspan sweep` writes them; default the packaged ones")
+    systems: str | None = option(None, f"also published systems, side by side: {EVERY}, or names with commas")
+    parts: Path | None = option(
+        None, f"folder of trained parts and stored results of systems; default '{PARTS}' beside the feature files"
+    )
+
+    def folders(self) -> tuple[Path, Path]:
+        """The folder of feature files, and that of parts."""
+        folder = find_folder(self.features, Path.cwd())
+        return folder, self.parts or folder.parent / PARTS
 
 
 def find_folder(named_folder: Path | None, start: Path) -> Path:
