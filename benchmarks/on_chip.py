@@ -38,7 +38,7 @@ from episodes import as_problem, make_batch, timed
 from subspan.engine import on_chip
 from subspan.engine.objective import Problem
 from subspan.engine.on_chip_kernel import descend_one
-from subspan.engine.sgd import SgdOptions, _descend, sgd
+from subspan.engine.sgd import SgdOptions, descend, sgd
 from subspan.engine.span import to_span
 from subspan.learners.parts.regularizer import Regularizer
 from subspan.learners.registry import create_method
@@ -50,17 +50,16 @@ def compare(
     name: str, problem: Problem, warps: Sequence[int], device: torch.device, repeats: int, max_steps: int
 ) -> None:
     """Verify and time one method's episodes by so many warps, and print a line for each."""
-    options = SgdOptions(max_steps=max_steps, engine="batched")
+    options = SgdOptions(max_steps=max_steps)
     fixed = SgdOptions(max_steps=min(FIXED_STEPS, max_steps), patience=10**9)
     span = to_span(problem)
-    reason = on_chip.why_not(span)
-    if reason is not None:
-        print(f"{name:10} {reason}")
+    if not on_chip.fits(span):
+        print(f"{name:10} does not fit the kernel")
         return
-    expected = span.rows(_descend(span, fixed, None)[0])
-    batched = [timed(lambda: _descend(span, options, None), device) for _ in range(repeats + 1)]
+    expected = span.rows(descend(span, fixed)[0])
+    batched = [timed(lambda: descend(span, options), device) for _ in range(repeats + 1)]
     baseline, steps = min(seconds for _, seconds in batched[1:]), batched[0][0][1]
-    whole = in_all(problem, options, device, repeats)
+    whole = min(timed(lambda: span.rows(descend(to_span(problem), options)[0]), device)[1] for _ in range(repeats))
     print(f"{name:10} {'batched':>7} {'':5} {steps.double().mean():6.0f} {baseline:9.4f} {whole:9.4f}", flush=True)
     for count in warps:
         label = f"{name:10} {'on chip':>7} {count:5}"
@@ -78,15 +77,10 @@ def compare(
             flush=True,
         )
     try:
-        seconds = in_all(problem, SgdOptions(max_steps=max_steps, engine="on_chip"), device, repeats)
+        seconds = min(timed(lambda: sgd(problem, options), device)[1] for _ in range(repeats))
         print(f"{name:10} {'default':>7} {'':5} {'':6} {'':9} {seconds:9.4f} {whole / seconds:7.1f}x", flush=True)
     except Exception as failure:
         print(f"{name:10} {'default':>7} failed: {last_line(failure)}", flush=True)
-
-
-def in_all(problem: Problem, options: SgdOptions, device: torch.device, repeats: int) -> float:
-    """The seconds of `sgd`, the best of so many runs, everything being compiled and warm."""
-    return min(timed(lambda: sgd(problem, options), device)[1] for _ in range(repeats))
 
 
 def last_line(failure: Exception) -> str:

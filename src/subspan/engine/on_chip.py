@@ -2,7 +2,7 @@
 
 The batched PyTorch path of sgd.py reads and writes every coordinate of every problem at each step. Here the coordinates
 and velocities of a problem stay in registers and its gram matrix in shared memory, from the first step to the last;
-each program ends when its own problem stops. The arithmetic is that of `sgd._descend`, the oracle it is tested against.
+each program ends when its own problem stops. The arithmetic is that of `sgd.descend`, the oracle it is tested against.
 
 This file says which problems fit and lays them out; the kernel is in on_chip_kernel.py. Both need Triton.
 """
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from triton import JITFunction
 
 from subspan.engine.on_chip_kernel import descend_one
 from subspan.engine.span import Component, Coordinates, Span
@@ -19,7 +18,6 @@ from subspan.engine.span import Component, Coordinates, Span
 if TYPE_CHECKING:
     from subspan.engine.sgd import SgdOptions
 
-MAX_SAMPLES, MAX_OLD, MAX_NEW = 128, 128, 64
 LEAST_SIDE = 16  # of a tile
 
 # Where it was seen to be right and to win at least sixfold (benchmarks/on_chip.py). Another release of PyTorch brings
@@ -29,46 +27,31 @@ MEASURED_WITH = "2.11."  # release of PyTorch
 MEASURED_SIDES = ((32, 64, 16), (128, 64, 16))  # padded numbers of examples, old rows and new ones
 
 
-def why_not(span: Span) -> str | None:
-    """Why the kernel cannot take these problems; None where it can."""
-    split = span.components[1:]
-    device = span.labels.device
-    if device.type != "cuda" and isinstance(descend_one, JITFunction):  # Triton's interpreter runs anywhere
-        return f"it runs on CUDA devices; got {device}"
-    if any(component.gram is None for component in span.components):
-        return "it needs gram matrices, but there are at least twice as many examples as dimensions"
-    if span.weight_decay.dtype != torch.float32:
-        return f"it computes in torch.float32; got {span.weight_decay.dtype}"
-    if len(split) not in (0, 2):
-        return "only the last group of rows may have a basis"
-    groups = len(span.components[0].counts) + len(split) // 2  # one under a basis has two components
-    if groups != 2:
-        return f"it takes one group of old rows and one of new ones; got {groups} in all"
-    old, new = _row_counts(span)
-    if span.reference_logits.shape[1] > old + new:
-        return "it takes no classes that stand still"
-    for what, count, most in (
-        ("examples", span.labels.shape[1], MAX_SAMPLES),
-        ("old rows", old, MAX_OLD),
-        ("new rows", new, MAX_NEW),
-    ):
-        if count > most:
-            return f"it takes at most {most} {what}; got {count}"
-    return None
-
-
-def pays(span: Span) -> bool:
-    """Whether the kernel was seen to be faster than PyTorch's operations on such problems where these are."""
+def takes(span: Span) -> bool:
+    """Whether the kernel takes these problems and was seen to be faster than PyTorch's operations where they are."""
     old, new = _row_counts(span)
     return (
-        torch.cuda.get_device_capability(span.labels.device)[0] == MEASURED_ON
+        fits(span)
+        and torch.cuda.get_device_capability(span.labels.device)[0] == MEASURED_ON
         and torch.__version__.startswith(MEASURED_WITH)
         and (_side(span.labels.shape[1]), _side(old), _side(new)) in MEASURED_SIDES
     )
 
 
+def fits(span: Span) -> bool:
+    """Whether these are float32 problems of one group of old rows and one of new ones, with gram matrices."""
+    first, *split = span.components  # a group under a basis, which must be the last, has two components
+    return (
+        len(split) in (0, 2)
+        and len(first.counts) + len(split) // 2 == 2
+        and all(component.gram is not None for component in span.components)
+        and span.weight_decay.dtype == torch.float32
+        and span.reference_logits.shape[1] == sum(_row_counts(span))  # no class stands still
+    )
+
+
 def descend(span: Span, options: "SgdOptions", warps: int | None = None) -> tuple[Coordinates, Tensor, Tensor]:
-    """All steps of all problems, as `sgd._descend` takes them; for problems that `why_not` has nothing against."""
+    """All steps of all problems, as `sgd.descend` takes them; for problems that it `fits`."""
     batch, n = span.labels.shape
     old_count, new_count = _row_counts(span)
     split = len(span.components) > 1
@@ -120,7 +103,7 @@ def descend(span: Span, options: "SgdOptions", warps: int | None = None) -> tupl
         parts=span.strength.shape[1],
         old_delta=span.parts[0].delta is not None,
         split=split,
-        new_held=any(part.along is not None for part in span.parts[1:]),
+        new_held=any(part.reference is not None for part in span.parts[1:]),
         num_warps=warps or (8 if n > 64 else 4),  # pyright: ignore[reportCallIssue]
     )
     return result, steps, loss

@@ -1,256 +1,335 @@
-"""The exact minimum of a session's objective: Newton's method with conjugate gradients in span coordinates, batched.
+"""The exact minimum of a session's objective: Newton's method with conjugate gradients, batched.
 
 The objective is convex and, with weight decay, has one minimum: no learning rate, no random start, no stop rule. Its
 only corner is the zero change of a ``norm`` penalty, a usual place for the minimum to lie. So a ``norm`` part is either
 *held* at exactly zero change or *free*, where the objective is smooth. A held part is let go when the gradient there is
 longer than its strength; a free one is held when zeroing its change lowers the objective. Both only ever lower it.
 Optimality is judged by the minimal-norm subgradient in weight space.
+
+The unknowns are changes of rows from their references, in orthonormal coordinates. Gradients of a row lie in the span
+of the features, k numbers in a frame of it. Outside that span they are, for all rows of a part, the same multiple of
+what the references have there: one number more does for the whole part. So nothing of size d is in the loop, and inner
+products are those of plain arrays.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from subspan.engine.objective import Problem, Solution
-from subspan.engine.sgd import cross_entropy_and_gradient, pull_strength
-from subspan.engine.span import Coordinates, Span, to_span
+from subspan.engine.objective import Problem, RowGroup, Solution
+from subspan.engine.sgd import pull_strength
 
 STALLED = 5  # Newton steps in a row without progress end a problem
 
 
-def optimum(problem: Problem, *, tolerance: float = 1e-8, max_newton: int = 200, max_conjugate: int = 2000) -> Solution:
+def optimum(problem: Problem, *, tolerance: float = 1e-8, max_newton: int = 200) -> Solution:
     """Find the minimum of a session's objective.
 
     Parameters
     ----------
     problem : the session, single (n, d) or batched (E, n, d); float64 for the full accuracy.
-    tolerance : the minimal-norm subgradient is brought below this times its length at the start, as far as the
+    tolerance : the minimal-norm subgradient is brought below this times its length at the references, as far as the
         arithmetic of the features' dtype allows.
     """
-    span = to_span(problem, orthonormal=True)
-    _refuse_without_minimum(span)
-    result = _Newton(span, tolerance, max_conjugate).run(max_newton)
-    rows = span.rows(result.x)
-    loss, steps = result.value, result.steps
-    if problem.features.ndim == 2:
-        return Solution(rows[0], steps[0], loss[0])
-    return Solution(rows, steps, loss)
+    batched = problem.features.ndim == 3
+    session = _Session.of(problem)
+    if bool(((session.strength == 0) & (session.weight_decay == 0)).any()):
+        raise ValueError(
+            "with weight decay 0 and separable data no minimum exists for rows that no penalty holds; set weight_decay "
+            "above 0 or use solver='sgd'"
+        )
+    newton = _Newton(session, tolerance)
+    newton.run(max_newton)
+    rows, steps, loss = session.rows(newton.x), newton.steps, newton.value
+    return Solution(rows, steps, loss) if batched else Solution(rows[0], steps[0], loss[0])
 
 
-def subgradient_norm(problem: Problem) -> Tensor:
-    """Length (*batch,) of the minimal-norm subgradient of the objective, in weight space, at the groups' start."""
-    span = to_span(problem, orthonormal=True)
-    point = _evaluate(span, span.start())
-    norm = _subgradient(span, point).sum(-1).sqrt()
-    return norm[0] if problem.features.ndim == 2 else norm
+@dataclass(frozen=True)
+class _Part:
+    """A group of rows, or its share inside or outside a basis. It owns consecutive rows of the unknowns."""
+
+    rows: slice  # of the unknowns
+    classes: slice
+    features: Tensor  # (E, n, k + 1): in the frame, then 0
+    frame: Tensor  # (E, k, d): orthonormal, k = min(n, d); the features' span lies in theirs
+    start: Tensor  # (E, rows, k + 1): the reference in the frame, and once the length of what it has outside
+    reference: Tensor  # (E, rows, d)
+    outside: Tensor  # (E, rows, d): the direction, of length 1, of what the reference has outside the frame
+
+    @classmethod
+    def of(cls, rows: slice, classes: slice, features: Tensor, reference: Tensor | None) -> "_Part":
+        """Of features (E, n, d) and a reference (E, rows, d)."""
+        if reference is None:
+            reference = features.new_zeros(len(features), rows.stop - rows.start, features.shape[-1])
+        frame = torch.linalg.qr(features.mT)[0].mT
+        outside = _outside(reference, frame)
+        length = outside.flatten(1).norm(dim=1)
+        outside = outside / torch.where(length > 0, length, 1)[:, None, None]
+        start = torch.nn.functional.pad(reference @ frame.mT, (0, 1))
+        start[:, 0, -1] = length
+        return cls(rows, classes, torch.nn.functional.pad(features @ frame.mT, (0, 1)), frame, start, reference, outside)
+
+    def weights(self, change: Tensor) -> Tensor:
+        """Full weights (E, rows, d) of a change (E, rows, k + 1)."""
+        return self.reference + change[..., :-1] @ self.frame + change[:, :1, -1:] * self.outside
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Session:
+    """E problems in coordinates; unknowns are (E, R, k + 1)."""
+
+    parts: list[_Part]
+    part_of_row: Tensor  # (R,)
+    reference: Tensor  # (E, R, k + 1)
+    labels: Tensor  # (E, n)
+    sample_weight: Tensor  # (E, n)
+    still: Tensor | None  # (E, n)
+    weight_decay: Tensor  # (E, 1)
+    strength: Tensor  # (E, parts)
+    is_norm: Tensor  # (parts,)
+
+    @classmethod
+    def of(cls, problem: Problem) -> "_Session":
+        """A problem, batched (E, n, d) or single (n, d), in coordinates."""
+        features = problem.features if problem.features.ndim == 3 else problem.features[None]
+        batch = len(features)
+
+        def batched(tensor: Tensor, dims: int) -> Tensor:
+            return tensor.expand(batch, *tensor.shape[-dims:])
+
+        def number(value: float | Tensor) -> Tensor:
+            return torch.as_tensor(value, dtype=features.dtype, device=features.device).expand(batch)
+
+        parts: list[_Part] = []
+        strengths, is_norm = [], []
+        first_class = first_row = 0
+        for group in problem.groups:
+            count = group.start.shape[-2]
+            reference = None if group.reference is None else batched(group.reference, 2)
+            for own, kept, penalised in _shares(group, features, reference):
+                rows, classes = slice(first_row, first_row + count), slice(first_class, first_class + count)
+                parts.append(_Part.of(rows, classes, own, kept))
+                held = penalised and group.penalty != "none"
+                strengths.append(number(group.strength if held else 0.0))
+                is_norm.append(held and group.penalty == "norm")
+                first_row += count
+            first_class += count
+        counts = torch.tensor([part.rows.stop - part.rows.start for part in parts])
+        return cls(
+            parts=parts,
+            part_of_row=torch.repeat_interleave(torch.arange(len(parts)), counts).to(features.device),
+            reference=torch.cat([part.start for part in parts], dim=1),
+            labels=batched(problem.labels, 1),
+            sample_weight=batched(problem.sample_weight, 1).to(features),
+            still=None if problem.still is None else batched(problem.still, 1).to(features),
+            weight_decay=number(problem.weight_decay)[:, None],
+            strength=torch.stack(strengths, dim=-1),
+            is_norm=torch.tensor(is_norm, device=features.device),
+        )
+
+    def rows(self, x: Tensor) -> Tensor:
+        """Full weights (E, C, d) of unknowns."""
+        blocks: dict[int, Tensor] = {}
+        for part in self.parts:
+            whole, first = part.weights(x[:, part.rows]), part.classes.start
+            blocks[first] = blocks[first] + whole if first in blocks else whole
+        return torch.cat([blocks[first] for first in sorted(blocks)], dim=1)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Logits (E, C, n) of vectors of weights."""
+        logits = x.new_zeros(len(x), self.parts[-1].classes.stop, self.labels.shape[1])
+        for part in self.parts:
+            logits[:, part.classes] += x[:, part.rows] @ part.features.mT
+        return logits
+
+    def pulled(self, by_logits: Tensor) -> Tensor:
+        """A gradient by the logits (E, C, n) as one by the unknowns."""
+        return torch.cat([by_logits[:, part.classes] @ part.features for part in self.parts], dim=1)
+
+    def dot(self, a: Tensor, b: Tensor) -> Tensor:
+        """Inner products by part (E, parts)."""
+        by_row = (a * b).sum(-1)
+        return by_row.new_zeros(self.strength.shape).index_add_(1, self.part_of_row, by_row)
+
+    def spread(self, numbers: Tensor) -> Tensor:
+        """Numbers per part (E, parts) as numbers per row (E, R, 1)."""
+        return numbers[:, self.part_of_row, None]
+
+    def at(self, x: Tensor) -> "_Point":
+        """A point with what a Newton step needs of it."""
+        change, weights, labels = self.dot(x, x), self.reference + x, self.labels[:, None]
+        logits = self.logits(weights)
+        count = logits.shape[1]
+        if self.still is not None:
+            logits = torch.cat([logits, self.still[:, None]], dim=1)
+        likelihood = torch.log_softmax(logits, dim=1)
+        value = -(likelihood.gather(1, labels)[:, 0] * self.sample_weight).sum(-1)
+        value = value + self.weight_decay[:, 0] / 2 * weights.square().sum((-2, -1))
+        value = value + (torch.where(self.is_norm, change.sqrt(), change) * self.strength).sum(-1)
+        probability, pull = likelihood.exp()[:, :count], pull_strength(self.strength, self.is_norm, change.sqrt())
+        missed = probability.scatter_add(1, labels, -torch.ones_like(probability[:, :1]))
+        gradient = self.pulled(missed * self.sample_weight[:, None])
+        gradient = gradient + self.spread(pull) * x + self.weight_decay[..., None] * weights
+        return _Point(self, x, probability, change, pull, gradient, value)
+
+
+@dataclass(frozen=True)
 class _Point:
-    """A point with all that a Newton step needs of it."""
+    """Unknowns and all that follows from them."""
 
-    x: Coordinates
-    scalar: list[Tensor]
-    duals: list[Tensor]
-    logits: Tensor  # (E, C, n)
-    probability: Tensor  # (E, C, n)
+    session: _Session
+    x: Tensor  # (E, R, k + 1)
+    probability: Tensor  # (E, C, n): of every class for every example
     change: Tensor  # squared norms by part (E, parts)
-    gradient: Coordinates  # of the smooth part; a `norm` penalty counts as smooth where its change is not zero
+    pull: Tensor  # (E, parts): the gradient of a penalty is this times the change
+    gradient: Tensor  # of the smooth part; a `norm` penalty counts as smooth where its change is not zero
     value: Tensor  # (E,)
 
+    @cached_property
+    def at_corner(self) -> Tensor:
+        """Which parts (E, parts) lie in the corner of their penalty."""
+        return self.session.is_norm & (self.change == 0)
 
-def _evaluate(span: Span, x: Coordinates) -> _Point:
-    scalar, duals = span.duals(x)
-    change = span.inner(x, x, scalar, duals).clamp_min(0)
-    logits = span.logits(duals)
-    cross_entropy, by_logits = cross_entropy_and_gradient(span, logits)
-    hold = span.weight_decay[:, None] + pull_strength(span, change.sqrt())
-    frames = [
-        component.pull(by_logits[:, slice(*component.rows)])
-        + component.spread(hold[:, slice(*component.parts)]) * b
-        + span.weight_decay[:, None, None] * component.reference_in_frame
-        for component, b in zip(span.components, x.frame, strict=True)
-    ]
-    # A reference inside the span has no share outside it: inner products do not see its number u, which stays at zero.
-    beyond = torch.where(span.reference_reference > 0, hold * x.reference + span.weight_decay[:, None], 0)
-    gradient = Coordinates(hold * x.delta, beyond, frames)
-    value = cross_entropy + _penalties(span, change, span.reference_inner(x)).sum(-1)
-    return _Point(x, scalar, duals, logits, torch.softmax(logits, dim=1), change, gradient, value)
+    def subgradient(self) -> Tensor:
+        """Length of the minimal-norm subgradient by part (E, parts)."""
+        length = self.session.dot(self.gradient, self.gradient).sqrt()
+        return torch.where(self.at_corner, (length - self.session.strength).clamp_min(0), length)
 
-
-def _penalties(span: Span, change: Tensor, with_reference: Tensor) -> Tensor:
-    """Weight decay and penalties by part (E, parts)."""
-    squares = span.reference_square + 2 * with_reference + change
-    held = torch.where(span.is_norm, change.clamp_min(0).sqrt(), change) * span.strength
-    return span.weight_decay[:, None] / 2 * squares + held
-
-
-def _subgradient(span: Span, point: _Point) -> Tensor:
-    """Squared length of the minimal-norm subgradient by part (E, parts)."""
-    squares = span.inner(point.gradient, point.gradient, *span.duals(point.gradient)).clamp_min(0)
-    at_corner = span.is_norm & (point.change == 0)
-    return torch.where(at_corner, (squares.sqrt() - span.strength).clamp_min(0) ** 2, squares)
+    def curvature(self, v: Tensor) -> Tensor:
+        """The Hessian times v."""
+        session, probability = self.session, self.probability
+        weighted = probability * session.logits(v)
+        by_logits = (weighted - probability * weighted.sum(1, keepdim=True)) * session.sample_weight[:, None]
+        # The radial direction of a norm has no curvature.
+        along = session.dot(self.x, v) / self.change.clamp_min(torch.finfo(v.dtype).tiny)
+        radial = torch.where(session.is_norm & (self.change > 0), self.pull * along, 0)
+        hold = session.spread(session.weight_decay + self.pull)
+        return session.pulled(by_logits) + hold * v - session.spread(radial) * self.x
 
 
 class _Newton:
     """The state of a batched Newton iteration."""
 
-    def __init__(self, span: Span, tolerance: float, max_conjugate: int) -> None:
-        self.span = span
-        self.max_conjugate = max_conjugate
-        start = _evaluate(span, span.start())
-        self.goal = tolerance * _subgradient(span, start).sum(-1).sqrt()
-        at_reference = span.start().map(torch.zeros_like)  # s = 0 at the minimum, whatever the start was
-        self.x, self.held = at_reference, span.is_norm & (span.strength > 0)
-        self.steps = torch.zeros_like(span.labels[:, 0])
-        self.value = start.value
+    def __init__(self, session: _Session, tolerance: float) -> None:
+        self.session, self.x = session, torch.zeros_like(session.reference)
+        self.held = (session.is_norm & (session.strength > 0)).expand_as(session.strength).clone()
+        self.steps = torch.zeros_like(session.labels[:, 0])
+        start = session.at(self.x)
+        self.goal, self.value = tolerance * start.subgradient().norm(dim=-1), start.value
 
-    def run(self, max_newton: int) -> "_Newton":
-        span = self.span
+    def run(self, max_newton: int) -> None:
+        """Go on until every problem has its minimum, or rounding is all that is left."""
         stalled = torch.zeros_like(self.steps)
         least_value, least_length = (torch.full_like(self.value, torch.inf) for _ in range(2))
         for _ in range(max_newton):
-            point = _evaluate(span, self.x)
-            point = self._hold(point)
-            shortfall = _subgradient(span, point)
-            length = shortfall.sum(-1).sqrt()
+            point = self._hold(self.session.at(self.x))
+            shortfall = point.subgradient()
+            length = shortfall.norm(dim=-1)
             # Where neither the value nor the subgradient gets any smaller, rounding is all that is left.
             better = (point.value < least_value - _rounding(point.value)) | (length < 0.9 * least_length)
-            stalled = torch.where(better, torch.zeros_like(stalled), stalled + 1)
+            stalled = torch.where(better, 0, stalled + 1)
             least_value, least_length = torch.minimum(least_value, point.value), torch.minimum(least_length, length)
             active = (length > self.goal) & (stalled < STALLED)
             self.x, self.value = point.x, point.value
             if not bool(active.any()):
                 break
             self.steps += active
-            free, held = (torch.where(where, shortfall, 0) for where in (~self.held, self.held))
+            free, held = (torch.where(where, shortfall, 0).norm(dim=-1) for where in (~self.held, self.held))
             # Once the free parts are better than the held ones, those that want to leave do so, by themselves.
-            leaving = self.held & (held > 0) & (held.sum(-1) > free.sum(-1))[:, None] & active[:, None]
+            leaving = self.held & (shortfall > 0) & (held > free)[:, None] & active[:, None]
             self.held &= ~leaving
             direction = self._direction(point, length, active & ~leaving.any(-1))
             if bool(leaving.any()):
-                direction.add_(self._departure(point, leaving), torch.ones_like(length))
+                direction = direction + self._departure(point, leaving)
             self._line_search(point, direction, active)
-        return self
 
     def _hold(self, point: _Point) -> _Point:
         """Hold the free ``norm`` parts whose zero change has a lower objective."""
-        span = self.span
-        for part in torch.nonzero(span.is_norm)[:, 0].tolist():
+        for part in torch.nonzero(self.session.is_norm)[:, 0].tolist():
             where = torch.zeros_like(self.held)
             where[:, part] = ~self.held[:, part] & (point.change[:, part] > 0)
             if not bool(where.any()):
                 continue
-            trial = _evaluate(span, self._masked(point.x, ~where))
+            trial = self.session.at(self._masked(point.x, ~where))
             where &= (trial.value <= point.value)[:, None]
             if bool(where.any()):
                 self.held |= where
-                point = _evaluate(span, self._masked(point.x, ~where))
+                point = self.session.at(self._masked(point.x, ~where))
         return point
 
-    def _masked(self, x: Coordinates, keep: Tensor) -> Coordinates:
+    def _masked(self, x: Tensor, keep: Tensor) -> Tensor:
         """x with the parts outside the mask (E, parts) set to zero."""
-        return self._scaled(x, keep.to(x.delta))
+        return x * self.session.spread(keep)
 
-    def _scaled(self, x: Coordinates, factor: Tensor) -> Coordinates:
-        """x times one factor per part (E, parts)."""
-        frames = [c.spread(factor[:, slice(*c.parts)]) * b for c, b in zip(self.span.components, x.frame, strict=True)]
-        return Coordinates(x.delta * factor, x.reference * factor, frames)
-
-    def _curvature(self, point: _Point, v: Coordinates, scalar: list[Tensor], duals: list[Tensor]) -> Coordinates:
-        """The Hessian times v, on the free parts."""
-        span = self.span
-        logits = span.logits(duals, of_change=True)
-        weighted = point.probability * logits
-        by_logits = (weighted - point.probability * weighted.sum(1, keepdim=True)) * span.sample_weight[:, None]
-        pull = pull_strength(span, point.change.sqrt())
-        hold = span.weight_decay[:, None] + pull
-        # The radial direction of a norm has no curvature.
-        along = span.inner(point.x, v, scalar, duals) / point.change.clamp_min(torch.finfo(pull.dtype).tiny)
-        radial = torch.where(span.is_norm & (point.change > 0), pull * along, 0)
-        frames = []
-        for i, c in enumerate(span.components):
-            parts = slice(*c.parts)
-            frame = c.pull(by_logits[:, slice(*c.rows)]) + c.spread(hold[:, parts]) * v.frame[i]
-            frames.append(frame - c.spread(radial[:, parts]) * point.x.frame[i])
-        delta, reference = (
-            hold * a - radial * b for a, b in ((v.delta, point.x.delta), (v.reference, point.x.reference))
-        )
-        return self._masked(Coordinates(delta, reference, frames), ~self.held)
-
-    def _departure(self, point: _Point, leaving: Tensor) -> Coordinates:
+    def _departure(self, point: _Point, leaving: Tensor) -> Tensor:
         """From the corner along the minimal-norm subgradient, as far as the curvature there suggests."""
-        span = self.span
-        squares = span.inner(point.gradient, point.gradient, *span.duals(point.gradient)).clamp_min(0)
-        shrink = 1 - span.strength / squares.sqrt().clamp_min(torch.finfo(squares.dtype).tiny)
-        step = self._scaled(point.gradient, torch.where(leaving, -shrink, 0))
-        scalar, duals = span.duals(step)
-        curvature = span.inner(self._curvature(point, step, scalar, duals), step, scalar, duals).sum(-1)
-        length = span.inner(step, step, scalar, duals).sum(-1)
-        scale = torch.where(curvature > 0, length / curvature.clamp_min(torch.finfo(length.dtype).tiny), 1.0)
-        return self._scaled(step, scale[:, None].expand_as(squares))
+        session, tiny = self.session, torch.finfo(point.value.dtype).tiny
+        length = session.dot(point.gradient, point.gradient).sqrt().clamp_min(tiny)
+        step = point.gradient * session.spread(torch.where(leaving, session.strength / length - 1, 0))
+        curvature = session.dot(self._masked(point.curvature(step), ~self.held), step).sum(-1)
+        squares = session.dot(step, step).sum(-1)
+        return step * torch.where(curvature > 0, squares / curvature.clamp_min(tiny), 1.0)[:, None, None]
 
-    def _direction(self, point: _Point, length: Tensor, active: Tensor) -> Coordinates:
-        """Solve H p = -g on the free parts by conjugate gradients in the weight-space inner product."""
-        span = self.span
-        residual = self._scaled(point.gradient, -(~self.held & active[:, None]).to(length))
-        p = residual.map(torch.clone)
-        solution = residual.map(torch.zeros_like)
-        r_scalar, r_duals = span.duals(residual)
-        p_scalar, p_duals = [t.clone() for t in r_scalar], [t.clone() for t in r_duals]
-        rr = span.inner(residual, residual, r_scalar, r_duals).sum(-1)
+    def _direction(self, point: _Point, length: Tensor, active: Tensor) -> Tensor:
+        """Solve H p = -g on the free parts."""
+        free = ~self.held
         # Eisenstat and Walker: solve as exactly as the remaining error deserves.
         relative = (length / self.goal.clamp_min(torch.finfo(length.dtype).tiny)).clamp_min(1)
-        forcing = torch.minimum(torch.full_like(length, 0.1), (1 / relative.sqrt()).clamp_min(1e-10))
-        goal = forcing**2 * rr
-        for _ in range(self.max_conjugate):
-            running = rr > goal
-            if not bool(running.any()):
-                break
-            hp = self._curvature(point, p, p_scalar, p_duals)
-            php = span.inner(hp, p, p_scalar, p_duals).sum(-1)
-            running &= php > 0
-            step = torch.where(running, rr / php.clamp_min(torch.finfo(php.dtype).tiny), torch.zeros_like(rr))
-            solution.add_(p, step)
-            residual.add_(hp, -step)
-            r_scalar, r_duals = span.duals(residual)
-            new = span.inner(residual, residual, r_scalar, r_duals).sum(-1).clamp_min(0)
-            momentum = torch.where(running, new / rr.clamp_min(torch.finfo(rr.dtype).tiny), torch.zeros_like(rr))
-            rr = torch.where(running, new, torch.zeros_like(rr))
-            p = residual.map(torch.clone).add_(p, momentum)
-            column = momentum[:, None, None]
-            p_scalar = [r + column * old for r, old in zip(r_scalar, p_scalar, strict=True)]
-            p_duals = [r + column * old for r, old in zip(r_duals, p_duals, strict=True)]
-        return solution
+        forcing = (1 / relative.sqrt()).clamp(1e-10, 0.1)
+        right = self._masked(-point.gradient, free & active[:, None])
+        return conjugate_gradients(lambda v: self._masked(point.curvature(v), free), right, forcing)
 
-    def _line_search(self, point: _Point, direction: Coordinates, active: Tensor) -> None:
+    def _line_search(self, point: _Point, direction: Tensor, active: Tensor) -> None:
         """Move along the direction as far as the objective falls."""
-        span = self.span
-        scalar, duals = span.duals(direction)
-        step_logits = span.logits(duals, of_change=True)
-        cross = span.inner(point.x, direction, scalar, duals)
-        square = span.inner(direction, direction, scalar, duals)
-        slope = span.inner(point.gradient, direction, scalar, duals)
-        corner = span.is_norm & (point.change == 0)
-        slope = (slope + torch.where(corner, span.strength * square.clamp_min(0).sqrt(), 0)).sum(-1)
-        base, along = span.reference_inner(point.x), span.reference_inner(direction)
-        scale = torch.where(active, torch.ones_like(slope), torch.zeros_like(slope))
-        waiting = active.clone()
-        rounding = _rounding(point.value)
-        labels, weight = span.labels[:, None], span.sample_weight
+        session = self.session
+        slope = session.dot(point.gradient, direction)
+        corner = session.strength * session.dot(direction, direction).sqrt()
+        slope = (slope + torch.where(point.at_corner, corner, 0)).sum(-1)
+        scale, waiting = active.to(slope), active.clone()
         for _ in range(60):
-            logits = point.logits + scale[:, None, None] * step_logits
-            picked = logits.gather(1, labels)[:, 0] - torch.logsumexp(logits, dim=1)
-            t = scale[:, None]
-            change = (point.change + 2 * t * cross + t**2 * square).clamp_min(0)
-            value = -(picked * weight).sum(-1) + _penalties(span, change, base + t * along).sum(-1)
-            waiting &= ~(value <= point.value + 1e-4 * scale * slope + rounding)
+            value = session.at(point.x + scale[:, None, None] * direction).value
+            waiting &= ~(value <= point.value + 1e-4 * scale * slope + _rounding(point.value))
             if not bool(waiting.any()):
                 break
             scale = torch.where(waiting, scale / 2, scale)
-        scale = torch.where(waiting, torch.zeros_like(scale), scale)
-        self.x = point.x.map(torch.clone).add_(direction, scale)
+        scale = torch.where(waiting, 0, scale)
+        self.x = point.x + scale[:, None, None] * direction
+
+
+def conjugate_gradients(
+    product: Callable[[Tensor], Tensor], right: Tensor, tolerance: float | Tensor = 1e-8, most: int = 2000
+) -> Tensor:
+    """Solutions (E, ...) of E systems with positive definite matrices, each to a relative residual, one or (E,).
+
+    >>> conjugate_gradients(lambda v: v * torch.tensor([2.0, 4.0]), torch.tensor([[2.0, 2.0]]))
+    tensor([[1.0000, 0.5000]])
+    """
+    tiny = torch.finfo(right.dtype).tiny
+
+    def squares(a: Tensor, b: Tensor) -> Tensor:
+        return (a * b).flatten(1).sum(-1).view(-1, *[1] * (a.ndim - 1))
+
+    solution, residual = torch.zeros_like(right), right.clone()
+    direction, length = right.clone(), squares(right, right)
+    goal = torch.as_tensor(tolerance, dtype=right.dtype, device=right.device).expand(len(right)).view_as(length)
+    goal = goal**2 * length
+    for _ in range(most):
+        running = length > goal
+        if not bool(running.any()):
+            break
+        along = product(direction)
+        curvature = squares(direction, along)
+        running &= curvature > 0
+        step = torch.where(running, length / curvature.clamp_min(tiny), 0)
+        solution = solution + step * direction
+        residual = residual - step * along
+        new = squares(residual, residual)
+        direction = residual + torch.where(running, new / length.clamp_min(tiny), 0) * direction
+        length = torch.where(running, new, 0)
+    return solution
 
 
 def _rounding(value: Tensor) -> Tensor:
@@ -258,45 +337,26 @@ def _rounding(value: Tensor) -> Tensor:
     return 8 * torch.finfo(value.dtype).eps * value.abs()
 
 
-def _refuse_without_minimum(span: Span) -> None:
-    """Without weight decay, rows that nothing holds run away on separable data: there is no minimum to find."""
-    loose_parts = (span.strength == 0) & (span.weight_decay[:, None] == 0)
-    for problem in torch.nonzero(loose_parts.any(-1))[:, 0].tolist():
-        if _separable(span, problem, loose_parts[problem]):
-            raise ValueError(
-                "with weight decay 0 and separable data no minimum exists; set weight_decay above 0 or use solver='sgd'"
-            )
+def _shares(
+    group: RowGroup, features: Tensor, reference: Tensor | None
+) -> list[tuple[Tensor, Tensor | None, bool]]:
+    """Features, references and whether the penalty counts: of a group, or inside and outside its basis."""
+    if group.basis is None:
+        return [(features, reference, True)]
+
+    def split(vectors: Tensor) -> tuple[Tensor, Tensor]:
+        inside = (vectors @ group.basis) @ group.basis.mT  # type: ignore[union-attr]
+        return inside, vectors - inside
+
+    references = (None, None) if reference is None else split(reference)
+    return list(zip(split(features), references, (False, True), strict=True))
 
 
-def _separable(span: Span, problem: int, loose_parts: Tensor) -> bool:
-    """Whether some direction of the loose rows lowers the cross-entropy for ever: a linear programme in its logits.
-
-    A direction D of the loose rows runs away when no example's margin shrinks and one grows: for every example i and
-    class c, (D_y - D_c) f_i >= 0, not all zero.
-    """
-    from scipy.optimize import linprog  # here, where it is seldom needed: it takes long to import
-
-    component = next(c for c in reversed(span.components) if bool(loose_parts[slice(*c.parts)].any()))
-    loose = loose_parts[slice(*component.parts)][component.part_of_row]
-    weight = span.sample_weight[problem] > 0
-    features = component.features[problem][weight].double().cpu()
-    labels = span.labels[problem][weight].cpu()
-    classes = (component.rows[0] + torch.nonzero(loose)[:, 0]).cpu()
-    left, singular, _ = torch.linalg.svd(features, full_matrices=False)
-    rank = int((singular > 1e-12 * singular[0]).sum())
-    if rank == len(features):
-        return True  # independent examples can be given any logits
-    reduced = left[:, :rank] * singular[:rank]  # (n, rank): the features up to rotation
-    rows = []
-    others = torch.nonzero(~torch.isin(torch.arange(span.reference_logits.shape[1]), classes))[:, 0]
-    for f, label in zip(reduced, labels.tolist(), strict=True):
-        for c in [*classes.tolist(), *others[:1].tolist()]:
-            if c == label or (c not in classes and label not in classes):
-                continue
-            row = torch.zeros(len(classes), rank, dtype=torch.float64)
-            row[classes == label] += f
-            row[classes == c] -= f
-            rows.append(row.flatten())
-    margins = torch.stack(rows).numpy()
-    found = linprog(-margins.sum(0), A_ub=-margins, b_ub=[0.0] * len(margins), bounds=(-1, 1), method="highs")
-    return bool(-found.fun > 1e-9 * abs(margins).sum())
+def _outside(vectors: Tensor, frame: Tensor) -> Tensor:
+    """The share of vectors (E, rows, d) outside an orthonormal frame (E, k, d); mere rounding becomes zero."""
+    rest = vectors - (vectors @ frame.mT) @ frame
+    rest = rest - (rest @ frame.mT) @ frame  # twice is enough
+    negligible = rest.norm(dim=-1, keepdim=True) <= 1e3 * torch.finfo(rest.dtype).eps * vectors.norm(
+        dim=-1, keepdim=True
+    )
+    return torch.where(negligible, 0, rest)

@@ -1,9 +1,8 @@
 """Full-batch SGD in span coordinates: the paper's iterates and its stop rule, for a whole batch of sessions at once."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -24,59 +23,36 @@ class SgdOptions:
     max_steps: int = 1000
     tolerance: float = 1e-4  # a change of the loss below this counts as small
     patience: int = 10  # so many small changes in a row end a session
-    engine: Literal["auto", "batched", "on_chip"] = "auto"  # on_chip.py's kernel where it pays, or PyTorch's operations
 
 
-def sgd(
-    problem: Problem, options: SgdOptions | None = None, progress: Callable[[int], object] | None = None
-) -> Solution:
+def sgd(problem: Problem, options: SgdOptions | None = None) -> Solution:
     """Minimise by gradient descent with momentum until the loss stands still.
 
     The loss is taken before each step and leaves out weight decay. From the second step on it is compared with the
     step before; ``patience`` consecutive changes below ``tolerance`` end the session, the last of these steps
-    included. Every problem of a batch stops by itself.
-
-    Parameters
-    ----------
-    problem : the session, single (n, d) or batched (E, n, d).
-    options : the optimiser's settings.
-    progress : called with the number of each step; on chip once, with the last.
+    included. Every problem of a batch stops by itself. The problem is single (n, d) or batched (E, n, d).
     """
-    options = options or SgdOptions()
     span = to_span(problem)
-    on_chip = _on_chip(span, options)
-    if on_chip is None:
-        coordinates, steps, loss = _descend(span, options, progress)
-    else:
-        coordinates, steps, loss = on_chip.descend(span, options)
-        if progress is not None:
-            progress(int(steps.max()))
+    coordinates, steps, loss = _way_down(span)(span, options or SgdOptions())
     rows = span.rows(coordinates)
     if problem.features.ndim == 2:
         return Solution(rows[0], steps[0], loss[0])
     return Solution(rows, steps, loss)
 
 
-def _on_chip(span: Span, options: SgdOptions) -> ModuleType | None:
-    """The module with the kernel that takes all steps of a problem on chip; None for the loop below."""
-    wanted = options.engine == "on_chip"
-    if not wanted and (options.engine == "batched" or span.labels.device.type != "cuda"):
-        return None
-    try:
-        from subspan.engine import on_chip
-    except ImportError as error:
-        if wanted:
-            raise ImportError("the engine 'on_chip' needs Triton; install it with: pip install triton") from error
-        return None
-    reason = on_chip.why_not(span)
-    if wanted and reason is not None:
-        raise ValueError(f"the engine 'on_chip' cannot take this problem: {reason}")
-    return on_chip if wanted or (reason is None and on_chip.pays(span)) else None
+def _way_down(span: Span) -> Callable[[Span, SgdOptions], tuple[Coordinates, Tensor, Tensor]]:
+    """The kernel that takes all steps of a problem on chip, where it is known to win, or the loop below."""
+    if span.labels.is_cuda:
+        with suppress(ImportError):  # it needs Triton
+            from subspan.engine import on_chip
+
+            if on_chip.takes(span):
+                return on_chip.descend
+    return descend
 
 
-def _descend(
-    span: Span, options: SgdOptions, progress: Callable[[int], object] | None
-) -> tuple[Coordinates, Tensor, Tensor]:
+def descend(span: Span, options: SgdOptions) -> tuple[Coordinates, Tensor, Tensor]:
+    """All steps of all problems: the last coordinates, steps (E,) and losses (E,)."""
     batch, device = span.labels.shape[0], span.labels.device
     result = span.start()
     result_steps = torch.zeros(batch, dtype=torch.int64, device=device)
@@ -86,8 +62,6 @@ def _descend(
     sync_every, few = (SYNC_EVERY, 0.5) if device.type == "cuda" else (1, 1.0)
     for step in range(1, options.max_steps + 1):
         loop.step()
-        if progress is not None:
-            progress(step)
         if step % sync_every == 0:
             running = int(loop.running.sum())
             if running == 0:
@@ -160,11 +134,11 @@ def _gradient_step(
     """One step of SGD in place; returns the loss (E,) before it. A rate of 0 leaves a problem where it is."""
     scalar, duals = span.duals(x, buffers)
     change = span.square(x, scalar, duals).clamp_min_(0)  # squared norms by part (E, parts)
-    cross_entropy, gradient = cross_entropy_and_gradient(span, span.logits(duals, out=buffers.logits), buffers)
+    cross_entropy, gradient = _cross_entropy_and_gradient(span, span.logits(duals, buffers.logits), buffers)
     norm = change.sqrt()
     penalty = torch.where(span.is_norm, norm, change) * span.strength
     decay = span.weight_decay[:, None]
-    hold = decay + pull_strength(span, norm)
+    hold = decay + pull_strength(span.strength, span.is_norm, norm)
 
     velocity.delta.mul_(momentum).add_(hold * x.delta)
     velocity.reference.mul_(momentum).add_(hold * x.reference + decay)
@@ -180,10 +154,10 @@ def _gradient_step(
     return cross_entropy + penalty.sum(-1)
 
 
-def cross_entropy_and_gradient(span: Span, logits: Tensor, out: Buffers | None = None) -> tuple[Tensor, Tensor]:
+def _cross_entropy_and_gradient(span: Span, logits: Tensor, out: Buffers) -> tuple[Tensor, Tensor]:
     """The weighted cross-entropy (E,) and its gradient by the logits (E, C, n)."""
     labels, weight = span.labels[:, None], span.sample_weight[:, None]
-    probability = torch.softmax(logits, dim=1, out=None if out is None else out.probability)
+    probability = torch.softmax(logits, dim=1, out=out.probability)
     surprise = _surprise(logits, probability, labels)
     gradient = probability.mul_(weight).scatter_add_(1, labels, -weight)
     return (surprise * span.sample_weight).sum(-1), gradient
@@ -200,10 +174,10 @@ def _surprise(logits: Tensor, probability: Tensor, labels: Tensor) -> Tensor:
     return torch.where(of_label < tiny, (top - logits.gather(1, labels) - of_top.log())[:, 0], -of_label.log())
 
 
-def pull_strength(span: Span, norm: Tensor) -> Tensor:
+def pull_strength(strength: Tensor, is_norm: Tensor, norm: Tensor) -> Tensor:
     """The factor (E, parts) by which a penalty pulls a change back: its gradient is this times the change.
 
     At zero change the gradient of ``norm`` is taken as 0: the first step of a session starts exactly there.
     """
-    of_norm = torch.where(norm > 0, span.strength / norm.clamp_min(torch.finfo(norm.dtype).tiny), 0)
-    return torch.where(span.is_norm, of_norm, 2 * span.strength)
+    of_norm = torch.where(norm > 0, strength / norm.clamp_min(torch.finfo(norm.dtype).tiny), 0)
+    return torch.where(is_norm, of_norm, 2 * strength)

@@ -12,10 +12,6 @@ shares of a group under the subspace penalty are orthogonal and decay apart, so 
 The *dual* of a vector is its products with the frame its B refers to. With the features as frame (n < 2d) the dual of a
 change is its logits, and one product B K with K = F F^T gives logits and norms alike. With more features than that, the
 frame is the identity and B holds plain weights.
-
-Conjugate gradients ask for coordinates without redundancy: where features depend on one another, or a reference lies in
-their span, numbers would drift along directions of length zero. There the frame is an orthonormal one of the features'
-span, and s and u multiply only what of delta and reference lies outside it.
 """
 
 from collections.abc import Iterable
@@ -37,14 +33,6 @@ class Coordinates:
 
     def map(self, function) -> "Coordinates":
         return Coordinates(function(self.delta), function(self.reference), [function(b) for b in self.frame])
-
-    def add_(self, other: "Coordinates", scale: Tensor) -> "Coordinates":
-        """Add other times a scale per problem (E,), in place."""
-        self.delta.addcmul_(other.delta, scale[:, None])
-        self.reference.addcmul_(other.reference, scale[:, None])
-        for mine, others in zip(self.frame, other.frame, strict=True):
-            mine.addcmul_(others, scale[:, None, None])
-        return self
 
 
 @dataclass(frozen=True)
@@ -70,35 +58,26 @@ class Component:
     rows: tuple[int, int]  # first and last + 1 of the classes
     parts: tuple[int, int]
     counts: tuple[int, ...]  # rows of each part
-    frame: Tensor | None  # (E, k, d): the vectors that B multiplies; None is the identity
-    features: Tensor  # (E, n, k): the features in an orthonormal frame; unused where they are the frame themselves
-    gram: Tensor | None  # (E, n, n): of the features where they are the frame; None for an orthonormal one
+    features: Tensor  # (E, n, d): the frame, or what B meets where the frame is the identity
+    gram: Tensor | None  # (E, n, n): of the features where they are the frame; None where it is the identity
     part_of_row: Tensor  # (rows,): counted within the component
     reference_dual: Tensor  # (E, rows, k): of what u multiplies
     delta_dual: Tensor | None  # (E, rows, k); None where every row starts at its reference
-
-    reference_frame: Tensor | None = None  # (E, rows, k): the reference's share in an orthonormal frame
-    delta_frame: Tensor | None = None
-
-    @property
-    def reference_in_frame(self) -> Tensor:
-        """The reference (E, rows, k) as the frame sees it: its coordinates in an orthonormal frame, else its dual."""
-        return self.reference_dual if self.reference_frame is None else self.reference_frame
 
     def spread(self, numbers: Tensor) -> Tensor:
         """Numbers per part (E, parts) as numbers per row (E, rows, 1)."""
         return numbers[..., None] if numbers.shape[-1] == 1 else numbers.index_select(1, self.part_of_row)[..., None]
 
-    def dot(self, first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor:
+    def dot(self, first: Tensor, second: Tensor, out: Tensor) -> Tensor:
         """Inner products by part (E, parts) of two arrays (E, rows, k); ``out`` takes their products."""
         by_row = torch.mul(first, second, out=out).sum(-1)
         return torch.stack([rows.sum(-1) for rows in by_row.split(self.counts, dim=-1)], dim=-1)
 
-    def scalar_dual(self, delta: Tensor, reference: Tensor, out: Tensor | None = None) -> Tensor:
+    def scalar_dual(self, delta: Tensor, reference: Tensor, out: Tensor) -> Tensor:
         of_reference = torch.mul(self.spread(reference), self.reference_dual, out=out)
         return of_reference if self.delta_dual is None else of_reference.addcmul_(self.spread(delta), self.delta_dual)
 
-    def dual(self, scalar_dual: Tensor, frame: Tensor, out: Tensor | None = None) -> Tensor:
+    def dual(self, scalar_dual: Tensor, frame: Tensor, out: Tensor) -> Tensor:
         if self.gram is None:
             return torch.add(scalar_dual, frame, out=out)
         if frame.is_cuda:
@@ -118,9 +97,8 @@ class Component:
 class Part:
     """The d-sized share of a group in one component; needed before and after the loop only."""
 
-    reference: Tensor | None  # (E or 1, rows, d)
+    reference: Tensor | None  # (E or 1, rows, d): what u multiplies
     delta: Tensor | None  # what s multiplies
-    along: Tensor | None  # what u multiplies: the reference, or its share outside an orthonormal frame
 
 
 @dataclass(frozen=True)
@@ -138,51 +116,32 @@ class Span:
     delta_delta: Tensor  # inner products of delta and reference (E, parts)
     delta_reference: Tensor
     reference_reference: Tensor
-    reference_square: Tensor  # squared norms of the whole references (E, parts)
 
     def start(self) -> Coordinates:
         ones = torch.ones_like(self.strength)
-        frames = [
-            torch.zeros_like(c.reference_dual) if c.delta_frame is None else c.delta_frame.clone()
-            for c in self.components
-        ]
-        return Coordinates(ones, torch.zeros_like(ones), frames)
+        return Coordinates(ones, torch.zeros_like(ones), [torch.zeros_like(c.reference_dual) for c in self.components])
 
-    def duals(self, x: Coordinates, out: Buffers | None = None) -> tuple[list[Tensor], list[Tensor]]:
+    def duals(self, x: Coordinates, out: Buffers) -> tuple[list[Tensor], list[Tensor]]:
         """The duals of x and the share of its scalars in them, per component."""
         scalar, whole = [], []
         for i, (component, frame) in enumerate(zip(self.components, x.frame, strict=True)):
             span = slice(*component.parts)
-            into = (None, None) if out is None else (out.scalar[i], out.dual[i])
-            scalar.append(component.scalar_dual(x.delta[:, span], x.reference[:, span], into[0]))
-            whole.append(component.dual(scalar[-1], frame, into[1]))
+            scalar.append(component.scalar_dual(x.delta[:, span], x.reference[:, span], out.scalar[i]))
+            whole.append(component.dual(scalar[-1], frame, out.dual[i]))
         return scalar, whole
 
-    def logits(self, duals: list[Tensor], *, of_change: bool = False, out: Tensor | None = None) -> Tensor:
-        """Logits (E, C, n) of the rows, or of the change alone, from the duals of the change."""
-        logits = torch.empty_like(self.reference_logits) if out is None else out
+    def logits(self, duals: list[Tensor], out: Tensor) -> Tensor:
+        """Logits (E, C, n) of the rows from the duals of their change."""
         written = 0  # rows; a group inside and outside a basis has two components on the same ones
         for component, dual in zip(self.components, duals, strict=True):
             rows, part = slice(*component.rows), component.logits(dual)
             if component.rows[1] <= written:
-                logits[:, rows] += part
-            elif of_change:
-                logits[:, rows] = part
+                out[:, rows] += part
             else:
-                torch.add(part, self.reference_logits[:, rows], out=logits[:, rows])
+                torch.add(part, self.reference_logits[:, rows], out=out[:, rows])
             written = component.rows[1]
-        if written < logits.shape[1]:
-            logits[:, written:] = 0 if of_change else self.reference_logits[:, written:]
-        return logits
-
-    def inner(self, x: Coordinates, y: Coordinates, y_scalar: list[Tensor], y_duals: list[Tensor]) -> Tensor:
-        """Inner products by part (E, parts) of two weight-space vectors, the second given with its duals."""
-        cross = []
-        for i, component in enumerate(self.components):
-            span = slice(*component.parts)
-            x_scalar = y_scalar[i] if x is y else component.scalar_dual(x.delta[:, span], x.reference[:, span])
-            cross.append(component.dot(x.frame[i], y_duals[i]) + component.dot(x_scalar, y.frame[i]))
-        return self._scalar_products(x, y) + torch.cat(cross, dim=-1)
+        out[:, written:] = self.reference_logits[:, written:]
+        return out
 
     def square(self, x: Coordinates, scalar: list[Tensor], duals: list[Tensor]) -> Tensor:
         """Squared norms by part (E, parts) of a vector given with its duals; ``scalar`` is used up."""
@@ -190,35 +149,23 @@ class Span:
             component.dot(x.frame[i], scalar[i].add_(duals[i]), out=scalar[i])
             for i, component in enumerate(self.components)
         ]
-        return self._scalar_products(x, x) + torch.cat(cross, dim=-1)
-
-    def _scalar_products(self, x: Coordinates, y: Coordinates) -> Tensor:
-        """Inner products by part (E, parts) of what the scalars of two vectors multiply."""
-        return x.delta * (y.delta * self.delta_delta + y.reference * self.delta_reference) + x.reference * (
-            y.delta * self.delta_reference + y.reference * self.reference_reference
+        of_scalars = x.delta * (x.delta * self.delta_delta + x.reference * self.delta_reference) + x.reference * (
+            x.delta * self.delta_reference + x.reference * self.reference_reference
         )
-
-    def reference_inner(self, x: Coordinates) -> Tensor:
-        """Inner products by part (E, parts) of the references with x."""
-        products = x.delta * self.delta_reference + x.reference * self.reference_reference
-        return products + torch.cat(
-            [c.dot(b, c.reference_in_frame) for c, b in zip(self.components, x.frame, strict=True)],
-            dim=-1,
-        )
+        return of_scalars + torch.cat(cross, dim=-1)
 
     def rows(self, x: Coordinates) -> Tensor:
         """Full weights (E, C, d)."""
         blocks: dict[tuple[int, int], Tensor] = {}
         for component, frame in zip(self.components, x.frame, strict=True):
-            change = frame if component.frame is None else frame @ component.frame
+            change = frame if component.gram is None else frame @ component.features
             first = component.rows[0]
             splits = torch.split(change, list(component.counts), dim=1)
             for index, block in zip(range(*component.parts), splits, strict=True):
                 part, key = self.parts[index], (first, first + block.shape[1])
                 if part.reference is not None:
                     block = block + part.reference
-                if part.along is not None:
-                    block = block + part.along * x.reference[:, index, None, None]
+                    block = block + part.reference * x.reference[:, index, None, None]
                 if part.delta is not None:
                     block = block + part.delta * x.delta[:, index, None, None]
                 blocks[key] = blocks[key] + block if key in blocks else block
@@ -230,7 +177,6 @@ class Span:
         components = tuple(
             replace(
                 c,
-                frame=None,
                 features=c.features[keep] if c.gram is None else c.features[:0],
                 gram=None if c.gram is None else c.gram[keep],
                 reference_dual=c.reference_dual[keep],
@@ -245,7 +191,7 @@ class Span:
         return replace(self, components=components, parts=(), **chosen)
 
 
-def to_span(problem: Problem, *, orthonormal: bool = False) -> Span:
+def to_span(problem: Problem) -> Span:
     """Put a problem, batched (E, n, d) or single (n, d), into span coordinates."""
     features = _batched(problem.features)
     n = features.shape[-2]
@@ -272,14 +218,14 @@ def to_span(problem: Problem, *, orthonormal: bool = False) -> Span:
         builders += [inside, outside]
     components, parts = [], []
     for builder in builders:
-        components.append(builder.component(first_part, orthonormal=orthonormal))
+        components.append(builder.component(first_part))
         first_part += len(builder.parts)
         parts += builder.parts
     batch = features.shape[0]
     flat = [b for builder in builders for b in builder.penalties]
     reference_logits = features.new_zeros((batch, first_row, n))
     for component in components:
-        reference_logits[:, slice(*component.rows)] += component.logits(component.reference_in_frame)
+        reference_logits[:, slice(*component.rows)] += component.logits(component.reference_dual)
     if problem.still is not None:
         reference_logits = torch.cat([reference_logits, _batched(problem.still, 1).to(features)[:, None]], dim=1)
     return Span(
@@ -292,9 +238,8 @@ def to_span(problem: Problem, *, orthonormal: bool = False) -> Span:
         strength=torch.stack([_per_problem(strength, features) for _, strength in flat], dim=-1),
         is_norm=torch.tensor([penalty == "norm" for penalty, _ in flat], device=features.device),
         delta_delta=_inner_products(parts, features, "delta", "delta"),
-        delta_reference=_inner_products(parts, features, "delta", "along"),
-        reference_reference=_inner_products(parts, features, "along", "along"),
-        reference_square=_inner_products(parts, features, "reference", "reference"),
+        delta_reference=_inner_products(parts, features, "delta", "reference"),
+        reference_reference=_inner_products(parts, features, "reference", "reference"),
     )
 
 
@@ -317,60 +262,37 @@ class _Builder:
             delta = None if reference is group.start else start - _batched(reference)
             reference = _batched(reference)
         self.counts.append(start.shape[-2])
-        self.parts.append(Part(reference, delta, reference))
+        self.parts.append(Part(reference, delta))
         held = penalised and group.penalty != "none"
         self.penalties.append((group.penalty, group.strength) if held else ("none", 0.0))
 
-    def component(self, first_part: int, *, orthonormal: bool) -> Component:
+    def component(self, first_part: int) -> Component:
         n, d = self.features.shape[-2:]
-        frame, features, gram = None, self.features, None
-        shares: dict[str, Tensor | None] = {}
-        if orthonormal:
-            frame = torch.linalg.qr(self.features.mT)[0].mT  # (E, k, d), k = min(n, d)
-            features = self.features @ frame.mT
-            references, deltas = [p.reference for p in self.parts], [p.delta for p in self.parts]
-            shares = {"reference_frame": self._duals(references, frame), "delta_frame": self._duals(deltas, frame)}
-            self.parts = [Part(p.reference, _outside(p.delta, frame), _outside(p.reference, frame)) for p in self.parts]
-        elif n < 2 * d:
-            frame, gram = self.features, self.features @ self.features.mT
-        deltas, alongs = [p.delta for p in self.parts], [p.along for p in self.parts]
+        gram = self.features @ self.features.mT if n < 2 * d else None
+        references, deltas = [p.reference for p in self.parts], [p.delta for p in self.parts]
         part_of_row = torch.repeat_interleave(torch.arange(len(self.counts)), torch.tensor(self.counts))
         return Component(
             rows=(self.first_row, self.first_row + sum(self.counts)),
             parts=(first_part, first_part + len(self.counts)),
             counts=tuple(self.counts),
-            frame=frame,
-            features=features,
+            features=self.features,
             gram=gram,
-            part_of_row=part_of_row.to(features.device),
-            reference_dual=self._duals(alongs, frame),
-            delta_dual=self._duals(deltas, frame) if any(d is not None for d in deltas) else None,
-            **shares,
+            part_of_row=part_of_row.to(self.features.device),
+            reference_dual=self._duals(references, gram is None),
+            delta_dual=self._duals(deltas, gram is None) if any(delta is not None for delta in deltas) else None,
         )
 
-    def _duals(self, vectors: list[Tensor | None], frame: Tensor | None) -> Tensor:
-        """Products (E, rows, k) of the parts' vectors with the frame."""
-        batch, _, d = self.features.shape
+    def _duals(self, vectors: list[Tensor | None], plain: bool) -> Tensor:
+        """Products (E, rows, k) of the parts' vectors with the features, or where the frame is plain with nothing."""
+        batch, n, d = self.features.shape
         duals = []
         for vector, count in zip(vectors, self.counts, strict=True):
             if vector is None:
-                duals.append(self.features.new_zeros((batch, count, d if frame is None else frame.shape[-2])))
+                duals.append(self.features.new_zeros((batch, count, d if plain else n)))
             else:
-                dual = vector if frame is None else vector @ frame.mT
+                dual = vector if plain else vector @ self.features.mT
                 duals.append(dual.expand(batch, -1, -1))
         return torch.cat(duals, dim=1)
-
-
-def _outside(vectors: Tensor | None, frame: Tensor) -> Tensor | None:
-    """The share of vectors (E or 1, rows, d) outside an orthonormal frame (E, k, d); mere rounding becomes zero."""
-    if vectors is None:
-        return None
-    rest = vectors - (vectors @ frame.mT) @ frame
-    rest = rest - (rest @ frame.mT) @ frame  # twice is enough
-    negligible = rest.norm(dim=-1, keepdim=True) <= 1e3 * torch.finfo(rest.dtype).eps * vectors.norm(
-        dim=-1, keepdim=True
-    )
-    return torch.where(negligible, 0, rest)
 
 
 def _inner_products(parts: Iterable[Part], features: Tensor, first: str, second: str) -> Tensor:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from subspan.engine.objective import Problem, RowGroup, mean_weights, standing_still
-from subspan.engine.optimum import optimum
+from subspan.engine.optimum import conjugate_gradients, optimum
 
 
 def attracted_rows(
@@ -72,6 +72,7 @@ class _Minimum(torch.autograd.Function):
         rows, targets, strength, support, known = ctx.saved_tensors
         weight_decay, damping, tolerance = ctx.numbers
         product = hessian(rows, support, known, strength, weight_decay)
+        tolerance = max(tolerance, 10 * torch.finfo(by_rows.dtype).eps)
         g = conjugate_gradients(lambda v: product(v) + damping * v, by_rows, tolerance)
         pull = 2 / rows.shape[-2]
         by_targets = pull * strength * g
@@ -93,34 +94,3 @@ def hessian(
         return by_logits.mT @ support + diagonal * direction
 
     return product
-
-
-def conjugate_gradients(
-    product: Callable[[Tensor], Tensor], right: Tensor, tolerance: float = 1e-8, most: int = 1000
-) -> Tensor:
-    """Solutions (E, ...) of E systems with positive definite matrices, each to a relative residual.
-
-    >>> conjugate_gradients(lambda v: v * torch.tensor([2.0, 4.0]), torch.tensor([[2.0, 2.0]]))
-    tensor([[1.0000, 0.5000]])
-    """
-    tolerance = max(tolerance, 10 * torch.finfo(right.dtype).eps)
-    tiny = torch.finfo(right.dtype).tiny
-
-    def squares(a: Tensor, b: Tensor) -> Tensor:
-        return (a * b).flatten(1).sum(-1).view(-1, *[1] * (a.ndim - 1))
-
-    solution, residual = torch.zeros_like(right), right.clone()
-    direction, length = right.clone(), squares(right, right)
-    goal = tolerance**2 * length
-    for _ in range(most):
-        running = length > goal
-        if not bool(running.any()):
-            break
-        along = product(direction)
-        step = torch.where(running, length / squares(direction, along).clamp_min(tiny), 0)
-        solution = solution + step * direction
-        residual = residual - step * along
-        new = squares(residual, residual)
-        direction = residual + torch.where(running, new / length.clamp_min(tiny), 0) * direction
-        length = torch.where(running, new, 0)
-    return solution
