@@ -15,7 +15,7 @@ MIB = 2**20
 USE = """
 import subspan
 from subspan.features import bundled
-from subspan.language import packaged_embeddings
+from subspan.language.packaged import packaged_embeddings
 assert packaged_embeddings("description", ["n02108089"]).shape == (1, 384)
 assert len(bundled().base_wnids) == 60
 print(subspan.__version__, subspan.__file__)

@@ -19,6 +19,10 @@ _HOMES = {  # an old module, and the modules in which its names are found
     "subspan.backbones": ("backbones.registry", "backbones.network", "backbones.modules", "backbones.heads"),
     "subspan.catalogue": ("catalogue.catalogue", "catalogue.errors", "catalogue.options", "catalogue.records"),
     "subspan.data": ("images.read", "images.errors", "images.imageset", "images.splits.parse", "images.splits.split"),
+    "subspan.language": (
+        *("language.descriptions", "language.embeddings", "language.errors", "language.packaged"),
+        *("language.wordnet", "language.words"),
+    ),
     "subspan.methods": ("learners.registry", "learners.automatic", "learners.subspace", "engine.contract"),
     "subspan.metrics": ("experiments.metrics",),
     "subspan.pretrained": ("pretrained.registry", "pretrained.backbone"),
@@ -29,7 +33,7 @@ _HOMES = {  # an old module, and the modules in which its names are found
     "subspan.systems": ("learners.registry",),
 }
 _GONE = {*_HOMES, "subspan.protocols"} - {
-    f"subspan.{name}" for name in ("backbones", "catalogue", "pretrained", "serve")
+    f"subspan.{name}" for name in ("backbones", "catalogue", "language", "pretrained", "serve")
 }
 
 

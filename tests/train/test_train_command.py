@@ -84,12 +84,6 @@ def test_a_part_of_a_system_is_trained_on_the_features_of_a_run(
     assert (made.source, made.about["turned"]) == ("real", True)
     rows = FeatureSet.load(trained.with_name("run.safetensors")).base_weight
     assert made.belongs_to(torch.tensor(rows))
-    held_out = ["--out", tmp_path / "held-out.safetensors", "--learn-from", "validation"]
-    refused = invoke(*part, "cec:ways=2,queries=2", *held_out).exception
-    assert "an episode needs 1 shots and 2 queries of a class; one has 2 examples" in str(refused)
-    succeed(*part, "cec:ways=2,queries=1,shots=1", *held_out)
-    of_validation = TrainedPart.load(tmp_path / "held-out.safetensors")
-    assert of_validation.about["training"]["learn_from"] == "validation"
 
 
 def test_the_command_tells_what_each_member_came_to(photographs: Path, tmp_path: Path) -> None:

@@ -173,11 +173,9 @@ def test_a_split_without_base_test_images_is_packed_with_its_validation_images()
     assert made.meta["session0_validation"] == pytest.approx(100 * right.mean())
 
 
-@pytest.mark.parametrize("part", ["training", "validation"])
-def test_features_of_base_images_by_class(network: Counting, part: str) -> None:
-    work = extractor(network, SET.images)
-    rows = {"training": SPLIT.base_train, "validation": SPLIT.base_validation}[part]
-    plain, turned = collect_base(work, SET, SPLIT, rows, turned=True)
+def test_features_of_base_images_by_class(network: Counting) -> None:
+    work, rows = extractor(network, SET.images), SPLIT.base_train
+    plain, turned = collect_base(work, SET, SPLIT, turned=True)
     assert turned is not None
     assert sum(map(len, plain)) == len(rows) > 0
     for number, label in enumerate(SPLIT.base_classes):

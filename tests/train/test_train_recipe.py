@@ -42,43 +42,13 @@ def test_what_is_asked_for_replaces_what_depends_on_it() -> None:
         overridden(strong, members=1, varied=("cutmix=0.5/1",))
 
 
-@pytest.mark.parametrize(
-    ("name", "digest"),
-    [
-        ("paper", "f5aabdf17bf98559ec0447fb79d1ff7ab256548b07b9bfbb5bff740e54e47c02"),
-        ("paper-tiered", "d36c503f4bc7a4a8ac540da845ee031dbb9c00e7c787e77e74af1704f03efe56"),
-        ("strong", "88ee200149662a219e09d6a9ea7f1ddf115dc6ba296a7ad85124d5faf786919a"),
-    ],
-)
-def test_digests_are_those_of_released_runs(name: str, digest: str) -> None:
-    """As version 0.1.0 computed them: its checkpoints can be resumed."""
-    recipe = RECIPES[name]
-    assert Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
-    assert recipe.digest() == dataclasses.replace(recipe, name="mine", image_size=200).digest() == digest
-    changes = ({"cutmix": 0.1}, {"members": 2}, {"early_size": 20}, {"optimiser": "muon"}, {"cutmix_per": "image"})
-    for change in (*changes, {"pool": "max", "varied": (), "drop_rate": 0.2}):
-        changed = dataclasses.replace(recipe, **change)
-        assert (changed.digest() == digest) is (changed == recipe)
-
-
-def test_records_of_the_first_runs_lack_younger_fields() -> None:
-    younger = ("members", "kept_features", "early_size", "optimiser", "kernel_rate", "pool", "cutmix_per", "image_size")
-    old = {name: value for name, value in PAPER.to_dict().items() if name not in (*younger, "varied")}
-    assert Recipe.from_dict(old) == PAPER
-
-
-def test_records_with_options_that_are_no_more_are_read_unless_they_shaped_the_network() -> None:
-    """Every field that a record of version 0.1.0 has beside those of today."""
-    training = {"feature_mix": 0.4, "mix_until": 0.8, "turn_loss": 1.0, "mutual": 0.5, "average_decay": 0.9}
-    training |= {"average_start": 0.1, "clean_statistics": True, "decay_on": "all", "warmup_epochs": 0.0}
-    training |= {"learn_scale": False, "label_smoothing": 0.1, "early_share": 0.5, "resized_max": 0.9}
-    usual = {"stage_weight": 0.0, "stem": "standard", "norm": "batch", "head_bias": False, "rotation_share": 0.0}
-    record = {**PAPER.to_dict(), **training, **usual}
-    assert Recipe.from_dict(record) == PAPER
-    others = {"stage_weight": 2.0, "stem": "small", "norm": "group", "head_bias": True, "rotation_share": 0.5}
-    for name, value in others.items():
-        with pytest.raises(ValueError, match=f"networks with {name} {value!r} are no more, all have {usual[name]!r}"):
-            Recipe.from_dict({**record, name: value})
+@pytest.mark.parametrize("name", RECIPES)
+def test_records_are_read_whatever_fields_another_version_had(name: str) -> None:
+    record = json.loads(json.dumps(RECIPES[name].to_dict()))
+    assert Recipe.from_dict(record | {"stem": "standard", "label_smoothing": 0.1}) == RECIPES[name]
+    younger = ("members", "kept_features", "early_size", "optimiser", "kernel_rate", "pool", "cutmix_per", "varied")
+    first = {name: value for name, value in PAPER.to_dict().items() if name not in younger}
+    assert Recipe.from_dict(first) == PAPER
 
 
 def test_members_take_their_values_in_turn() -> None:
@@ -89,7 +59,6 @@ def test_members_take_their_values_in_turn() -> None:
     assert [one.resized_share for one in each] == [0, 0, 0.5, 0]
     assert [(one.se, one.pool) for one in each] == [(True, "max"), (False, "blurred")] * 2
     assert all((one.members, one.varied) == (1, ()) for one in each)
-    assert recipe.digest() != dataclasses.replace(recipe, varied=varied[:3]).digest()
     network = build_network(recipe, 7, seed=0)
     assert float(network.head.scale) == 13  # the mean, as the joined head has it
     gates = [name.split(".")[2] for name, _ in network.named_parameters() if name.endswith("layer1.0.se.fc.0.weight")]
@@ -114,8 +83,6 @@ def test_members_take_their_values_in_turn() -> None:
         ({"std": (0.0, 0.0, 0.0)}, r"std positive; got .*, \(0.0, 0.0, 0.0\)$"),
         ({"image_size": 80}, "images of 80 pixels are smaller than the crops of 84"),
         ({"cutmix": 1.5}, r"cutmix must lie in \[0, 1\]; got 1.5"),
-        ({"margin": 0.1}, "margin must lie in .* needs a cosine head; got 0.1, linear"),
-        ({"head": "cosine", "margin": 1.5}, r"margin must lie in \[-1, 1\] .* got 1.5"),
         ({"early_size": 96}, r"early_size must be 0 or in \[16, crop_size 84\]; got 96"),
         ({"crop_size": 15}, "crop_size must be at least 16 for resnet18-tian; got 15"),
         ({"crop_size": 0, "backbone": "resnet18-he"}, "crop_size must be at least 1; got 0"),

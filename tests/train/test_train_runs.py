@@ -56,7 +56,7 @@ def test_a_trained_network_comes_back(trained: Outcome, joined: Outcome, tmp_pat
 @pytest.mark.parametrize(
     "changes",
     [
-        {"cutmix": 0.6, "se": True, "head": "cosine", "margin": -0.1, "schedule": "cosine", "precision": "bf16"},
+        {"cutmix": 0.6, "se": True, "head": "cosine", "schedule": "cosine", "precision": "bf16"},
         {"cutmix": 0.6, "cutmix_per": "image", "resized_share": 0.5, "pool": "blurred", "dropblock": "full"},
         {"backbone": "resnet18-he", "head": "euclidean", "optimiser": "muon", "kernel_rate": 0.02, "early_size": 16},
     ],
@@ -172,9 +172,6 @@ def test_a_checkpoint_of_other_settings_is_refused_and_every_folder_left_as_it_w
         jobs = [colour_job(tmp_path / "first", seed), colour_job(folder, seed)]
         with pytest.raises(ValueError, match=f"cannot be resumed: {said}"):
             train(IMAGES, jobs, tiny_recipe(**{**LEARNS, **changes}), QUICK, resume=True, about=about)
-    (folder / "run.json").unlink()
-    with pytest.raises(ValueError, match=r"cannot be resumed: its recipe is '[0-9a-f]{64}', asked for is"):
-        run(folder, **{**LEARNS, "epochs": 9}, resume=True)
     (folder / "checkpoint.safetensors").unlink()
     for resume in (False, True):
         with pytest.raises(ValueError, match="holds trained weights, and no checkpoint to resume"):

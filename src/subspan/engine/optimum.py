@@ -70,7 +70,9 @@ class _Part:
         outside = outside / torch.where(length > 0, length, 1)[:, None, None]
         start = torch.nn.functional.pad(reference @ frame.mT, (0, 1))
         start[:, 0, -1] = length
-        return cls(rows, classes, torch.nn.functional.pad(features @ frame.mT, (0, 1)), frame, start, reference, outside)
+        return cls(
+            rows, classes, torch.nn.functional.pad(features @ frame.mT, (0, 1)), frame, start, reference, outside
+        )
 
     def weights(self, change: Tensor) -> Tensor:
         """Full weights (E, rows, d) of a change (E, rows, k + 1)."""
@@ -337,9 +339,7 @@ def _rounding(value: Tensor) -> Tensor:
     return 8 * torch.finfo(value.dtype).eps * value.abs()
 
 
-def _shares(
-    group: RowGroup, features: Tensor, reference: Tensor | None
-) -> list[tuple[Tensor, Tensor | None, bool]]:
+def _shares(group: RowGroup, features: Tensor, reference: Tensor | None) -> list[tuple[Tensor, Tensor | None, bool]]:
     """Features, references and whether the penalty counts: of a group, or inside and outside its basis."""
     if group.basis is None:
         return [(features, reference, True)]

@@ -47,8 +47,6 @@ def store_result(
     if training and system.training is None:
         raise ValueError(f"'{system.name}' trains nothing on the base classes; it takes no --{next(iter(training))}")
     settings = dataclasses.replace(system.training or Training(), **training, seed=seed)
-    if settings.learn_from != "training":
-        raise ValueError(f"'{system.name}' learns from the maps of training images; it takes no --learn-from")
     protocol = protocol or _protocol(system, split)
     network, base = trained
     weights = module_digest(network)
@@ -81,7 +79,7 @@ def store_result(
         "training": None if system.training is None else dataclasses.asdict(settings),
         "protocol": str(protocol),
         "base_session": {"recipe": base.recipe.name, "backbone": base.recipe.backbone, "head": base.recipe.head}
-        | {"recipe_digest": base.recipe.digest()[:12], "seed": base.seed, "weights_digest": weights[:12]},
+        | {"seed": base.seed, "weights_digest": weights[:12]},
         "notes": list(ready.notes()),
     }
     made_of = split.name, split.digest(), digest_of_items(maps.items), about

@@ -71,14 +71,14 @@ def feature_set(
 
 
 def collect_base(
-    extractor: Extractor, images: ImageSet, split: Split, chosen: IntArray, *, turned: bool
+    extractor: Extractor, images: ImageSet, split: Split, *, turned: bool
 ) -> tuple[list[FloatArray], list[FloatArray] | None]:
-    """Features of chosen images of the base classes by class: C0 arrays (n, d).
+    """Features of the training images of the base classes by class: C0 arrays (n, d).
 
     If asked for, also of the images turned by 90, 180 and 270 degrees, C0 arrays (n, 3, d).
     """
     split.check_made_from(images)
-    rows = by_class(images, split, chosen)
+    rows = by_class(images, split, split.base_train)
     plain = _per_class(extractor.plain, rows)
     if not turned:
         return plain, None

@@ -1,7 +1,6 @@
 """How a base session is trained: one frozen record, every default visible, and the named recipes."""
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,24 +12,6 @@ from subspan.values import check_options, finite, option
 # Mean and standard deviation per channel that the released code divides by, in units of 255.
 MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
 STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
-
-# Fields that are no more, in records of runs made before. Two kinds still matter: those that changed the shape of a
-# network, at the value that all have now, and those that are part of every digest.
-_GONE = {"early_share", "turn_loss", "mutual", "mix_until", "clean_statistics"}
-_GONE_SHAPES = {"stem": "standard", "stage_weight": 0.0, "norm": "batch", "head_bias": False, "rotation_share": 0.0}
-_GONE_FROM_DIGEST = {name: _GONE_SHAPES[name] for name in ("norm", "head_bias", "rotation_share")} | {
-    "learn_scale": False,
-    "decay_on": "all",
-    "warmup_epochs": 0.0,
-    "resized_max": 1.0,
-    "feature_mix": 0.0,
-    "label_smoothing": 0.0,
-    "average_decay": 0.0,
-    "average_start": 0.5,
-}
-
-# Fields younger than the first runs; at their default they are no part of the digest.
-_LATER = ("members", "kept_features", "early_size", "optimiser", "kernel_rate", "pool", "cutmix_per", "varied")
 
 # What members that are trained side by side and joined must share.
 _SHARED = {
@@ -82,7 +63,6 @@ class Recipe:
     mean: tuple[float, ...] = option(MEAN, "mean of each channel, subtracted")
     std: tuple[float, ...] = option(STD, "standard deviation of each channel, divided by")
 
-    margin: float = option(0.0, "taken from the cosine of the true class in training; cosine heads only")
     precision: Literal["auto", "bf16", "fp32"] = option("auto", "of the network; auto: bf16 on a GPU, else fp32")
 
     def __post_init__(self) -> None:
@@ -109,8 +89,6 @@ class Recipe:
         self.check_size(self.stored_size)
         if self.early_size and not 16 <= self.early_size <= self.crop_size:
             raise ValueError(f"early_size must be 0 or in [16, crop_size {self.crop_size}]; got {self.early_size}")
-        if self.margin and (self.head != "cosine" or not -1 <= self.margin <= 1):
-            raise ValueError(f"margin must lie in [-1, 1] and needs a cosine head; got {self.margin}, {self.head}")
         if self.members > 1 and self.head == "euclidean":
             raise ValueError(f"{self.members} members are joined by linear or cosine heads, got a {self.head} one")
         if list(self.cuts) != sorted(set(self.cuts)):
@@ -126,22 +104,12 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Recipe":
-        """The inverse of :meth:`to_dict`; of a record made before, what shaped only the training is left aside."""
-        for name, kept in _GONE_SHAPES.items():
-            if (value := values.get(name, kept)) != kept:
-                raise ValueError(f"networks with {name} {value!r} are no more, all have {kept!r} now")
-        gone = {*_GONE, *_GONE_SHAPES, *_GONE_FROM_DIGEST}
-        kept: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k not in gone}
-        return cls(**kept)
+        """The inverse of :meth:`to_dict`; of a record of another version, fields that are unknown here are left aside.
 
-    def digest(self) -> str:
-        """sha256 over every field but the name; a field added later counts where it is not at its default.
-
-        The size of the images is not in it: that is a property of the images a run is given, and told beside it.
+        What they made of a network shows in its weights, which do not fit another one.
         """
-        unused = {"name", "image_size", *(k for k in _LATER if getattr(self, k) == getattr(Recipe, k))}
-        values = _GONE_FROM_DIGEST | {k: v for k, v in self.to_dict().items() if k not in unused}
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+        known = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known})
 
     @property
     def stored_size(self) -> int:

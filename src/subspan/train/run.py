@@ -51,9 +51,17 @@ class RunSettings:
         return {**vars(self), "recipe": self.recipe.to_dict()}
 
     def identity(self) -> dict[str, Any]:
-        """What must agree between a checkpoint and the run that resumes from it."""
-        own = {"classes": self.classes, "seed": self.seed, "split": self.split_digest, "image_size": self.image_size}
-        return {"recipe": self.recipe.digest(), **own}
+        """What must agree between a checkpoint and the run that resumes from it, field by field.
+
+        The size of images is that of the images a run is given; the name says nothing.
+        """
+        recipe = {name: value for name, value in self.recipe.to_dict().items() if name != "name"}
+        return recipe | {
+            "classes": self.classes,
+            "seed": self.seed,
+            "split": self.split_digest,
+            "image_size": self.image_size,
+        }
 
     def check_trained_on(self, split: Split) -> None:
         """Refuse a split that is not the run's, or is of other images."""
@@ -114,13 +122,10 @@ def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int
     tensors, meta = read_tensors(path)
     if "identity" not in meta:
         raise ValueError(f"{path} is no checkpoint of a base session: choose another folder")
-    before, wanted = meta["identity"], settings.identity()
-    if before["recipe"] != wanted["recipe"] and "recipe" in (record := record_of(folder)):
-        before = Recipe.from_dict({**record["recipe"], "name": settings.recipe.name}).to_dict() | before
-        wanted = settings.recipe.to_dict() | wanted  # a field says more than a digest
-    for name, value in wanted.items():
-        if before[name] != value:
-            raise ValueError(f"{path} cannot be resumed: its {name} is {before[name]!r}, asked for is {value!r}")
+    before = meta["identity"]
+    for name, value in settings.identity().items():
+        if before.get(name) != value:
+            raise ValueError(f"{path} cannot be resumed: its {name} is {before.get(name)!r}, asked for is {value!r}")
     step.restore({name: tensor.to(step.device) for name, tensor in tensors.items()})
     return int(meta["epochs_done"])
 

@@ -1,5 +1,6 @@
 """Base sessions: one network per job, several jobs at once on one device, with logs, checkpoints and resumption."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -203,7 +204,7 @@ def _join(
     own, before, device = [m.results for m in members], run.record_of(job.folder)["results"], processes.device
     if before.get("members") == own and (job.folder / run.WEIGHTS).exists():
         network, settings = run.load_run(job.folder)
-        if settings.recipe.digest() == recipe.digest():
+        if dataclasses.replace(settings.recipe, name=recipe.name) == recipe:
             return Outcome(job, network.to(device), before, tuple(members))
     network = join_members([member.network for member in members], recipe, store, job.train[0], device)
     # Side by side all take the same time; members added later have theirs in their own records.

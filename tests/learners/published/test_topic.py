@@ -118,13 +118,6 @@ def test_a_session_adds_a_node_for_every_class_and_keeps_old_rows_and_nodes(worl
     assert all(name.startswith("tail.units.0.") for name in moved)
 
 
-def test_stiffness_is_the_scripts_or_the_inverse_variance() -> None:
-    variance = torch.tensor([[0.1, 0.6], [0.2, 0.3]])
-    assert Topic()._stiffness(variance).tolist() == [[1.0, pytest.approx(0.9)], [1.0, 1.0]]
-    stiff = Topic(stiffness="variance")._stiffness(variance)
-    torch.testing.assert_close(stiff, 0.3 / variance)
-
-
 def test_only_close_neighbours_are_pushed_apart() -> None:
     new = torch.tensor([[0.0, 0.0], [0.0, 0.1]], requires_grad=True)
     old = torch.tensor([[0.3, 0.4], [0.0, 0.2]])

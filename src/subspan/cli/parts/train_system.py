@@ -109,13 +109,8 @@ def _training_features(
 
     def make(training: Training) -> TrainingFeatures:
         if run is None or extractor is None:
-            if training.learn_from != "training":
-                raise ValueError("a feature file has the statistics of training images only; --learn-from needs --run")
             return TrainingFeatures.drawn(features, training.draws, training.seed, vectors, signal=training.signal)
-        chosen = run.split.base_train if training.learn_from == "training" else run.split.base_validation
-        if len(chosen) == 0:
-            raise ValueError(f"split {run.split.name} holds no {training.learn_from} images out to learn from")
-        plain, turned = collect_base(extractor, run.images, run.split, chosen, turned=system.uses_turned)
+        plain, turned = collect_base(extractor, run.images, run.split, turned=system.uses_turned)
         return TrainingFeatures.real(features, plain, turned, vectors)
 
     return make

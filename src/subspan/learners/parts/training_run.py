@@ -32,9 +32,6 @@ class Training:
     rate_cuts: tuple[float, ...] = option((), "shares of the steps after which the next rate holds")
     draws: int = option(500, "examples drawn for every base class where there are no real ones")
     signal: float = option(1.0, "share that these keep of the class means' distance from their common mean")
-    learn_from: Literal["training", "validation"] = option(
-        "training", "base images whose real features it learns from; the network never saw those of validation"
-    )
     seed: int = 0
     optimiser: Literal["adam", "sgd"] = "adam"
     momentum: float = 0.9

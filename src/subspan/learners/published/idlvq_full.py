@@ -60,11 +60,9 @@ class Idlvq(NetworkSystem):
     where = "stage"
     uses_memory = True
     training = Training(steps=1000, batch=128, rates=(1e-3, 1e-4), rate_cuts=(0.7,), optimiser="sgd", nesterov=False)
-    length_one: bool = option(True, "bring features to length one before distances are taken")
     base_intra: float = option(0.01, "weight of the distance to the own reference, on base classes")
     intra: float = option(0.01, "weight of the distance to the own reference, in sessions")
     forgetting: float = option(10.0, "weight of the drift of exemplars")
-    calibrate: bool = option(True, "let old references follow the drift of exemplars")
     sigma: float = option(0.5, "how far exemplars count in the calibration of a reference")
     epochs: int = option(100, "steps of a session, each over all its images")
     rate: float = option(1e-4, "learning rate of a session (Adam)")
@@ -76,7 +74,7 @@ class Idlvq(NetworkSystem):
         return ("It keeps one image of every class that it has learned.",)
 
     def prepare(self, maps: SplitMaps, run: TrainingRun) -> QuantisedBase:
-        features, labels = self._embedded(maps.training_features), maps.labels
+        features, labels = unit(maps.training_features), maps.labels
         means = class_means(features, labels, tuple(range(maps.class_count)))
         unit_length = spread_within(features, means, labels).sqrt()
         log_gamma = _best_log_gamma(means / unit_length, features / unit_length, labels, self.base_intra)
@@ -84,12 +82,12 @@ class Idlvq(NetworkSystem):
 
         def loss(live: Parameters, generator: torch.Generator) -> Tensor:
             chosen = torch.randint(len(labels), (run.settings.batch,), generator=generator).to(labels.device)
-            found = self._embedded(maps.through(maps.at(maps.training[chosen]), tail_in(live))) / unit_length
+            found = unit(maps.through(maps.at(maps.training[chosen]), tail_in(live))) / unit_length
             return quantisation_loss(live, found[None], labels[chosen][None], self.base_intra)[0]
 
         learned = run.minimise(start, loss, "base references")
         references = learned.pop("references") * unit_length
-        after = self._embedded(maps.features(maps.training, tail_in(learned)))
+        after = unit(maps.features(maps.training, tail_in(learned)))
         distances = torch.stack([(after - references[c]).square().sum(1) for c in range(maps.class_count)])
         own = labels == torch.arange(maps.class_count, device=labels.device)[:, None]
         exemplars = maps.training[distances.masked_fill(~own, torch.inf).argmin(1)]
@@ -103,13 +101,9 @@ class Idlvq(NetworkSystem):
         return learn_apart(state, session, learn, self.epochs, self.prepared.run.tell)
 
     def scores(self, state: State, queries: Tensor) -> Tensor:
-        unit_length, features = self.prepared.unit_length, self._embedded(self.features_of(state, queries))
+        unit_length, features = self.prepared.unit_length, unit(self.features_of(state, queries))
         gamma = state["log_gamma"].exp()[:, None, None]
         return gamma * euclidean_scores(state.rows / unit_length, features / unit_length)
-
-    def _embedded(self, features: Tensor) -> Tensor:
-        """Features (..., d) of the network as distances to references see them."""
-        return unit(features) if self.length_one else features
 
     def _session(self, old: Tensor, state: Parameters, positions: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """References (C, d), the state and the last loss after one session of one problem; old references (C', d)."""
@@ -118,13 +112,13 @@ class Idlvq(NetworkSystem):
         shown = maps.at(torch.cat([positions, state["exemplars"].to(positions)]))
         every = torch.cat([labels, torch.arange(len(old), device=labels.device)])
         with torch.no_grad():
-            before = self._embedded(maps.through(shown, tail_in(state))) / unit_length
+            before = unit(maps.through(shown, tail_in(state))) / unit_length
         support, stored = before[: len(positions)], before[len(positions) :]
         value = torch.zeros(())
 
         def loss(live: Parameters, step: int) -> Tensor:
             nonlocal value
-            features = self._embedded(maps.through(shown, tail_in(live))) / unit_length
+            features = unit(maps.through(shown, tail_in(live))) / unit_length
             references = torch.cat([old / unit_length, live["references"]])
             missed = quantisation_loss({**live, "references": references}, features[None], every[None], self.intra)[0]
             value = missed + self.forgetting * (features[len(positions) :] - stored).square().sum(1).mean()
@@ -137,10 +131,8 @@ class Idlvq(NetworkSystem):
             raise ValueError(f"the loss of a session of {self.name} became {float(value.detach())}; try a smaller rate")
 
         with torch.no_grad():
-            after = self._embedded(maps.through(shown, tail_in(learned))) / unit_length
-        kept = old / unit_length
-        if self.calibrate:
-            kept = calibrated(kept, stored, after[len(positions) :], self.sigma)
+            after = unit(maps.through(shown, tail_in(learned))) / unit_length
+        kept = calibrated(old / unit_length, stored, after[len(positions) :], self.sigma)
         own = labels == torch.tensor(ways, device=labels.device)[:, None]
         distances = torch.cdist(learned["references"], after[: len(positions)])
         nearest = positions[distances.masked_fill(~own, torch.inf).argmin(1)].to(state["exemplars"])

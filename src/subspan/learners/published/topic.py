@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -53,7 +52,6 @@ class Topic(NetworkSystem):
     gas_age: int = option(200, "age at which an edge is dropped (T)")
     gas_passes: int = option(2, "passes over the base features")
     anchor: float = option(350.0, "weight of the anchor loss: how firmly old nodes stay")
-    stiffness: Literal["loop", "variance"] = option("loop", "anchor by the scripts' factors, or by inverse variances")
     attract: float = option(0.3, "weight of the distance of support features to their node")
     repel: float = option(1e-5, "weight of the hinge between new nodes and neighbours of other labels")
     margin: float = option(0.5, "distance to which those are pushed (xi)")
@@ -149,7 +147,7 @@ class Topic(NetworkSystem):
         maps, old_rows, old = self.prepared.maps, state["rows"], state["centres"]
         support, anchors = maps.at(positions), maps.at(state["images"])
         stood = unit(maps.features(state["images"], tail_in(state)))
-        stiffness = self._stiffness(state["variance"])
+        stiffness = torch.where(state["variance"] > 0.5, 0.9, 1.0)  # the scripts' factors
         generator = torch.Generator().manual_seed(seed)
         drawn = 0.001 * torch.randn(len(centres), old_rows.shape[1], generator=generator)
         start = {"rows": drawn.to(old_rows), "centres": centres, **in_state(tail_in(state))}
@@ -181,12 +179,6 @@ class Topic(NetworkSystem):
     @property
     def _gas(self) -> GasSettings:
         return GasSettings(self.gas_rate, self.gas_reach, self.gas_age)
-
-    def _stiffness(self, variance: Tensor) -> Tensor:
-        """Weights (N, d) of squared shifts of nodes."""
-        if self.stiffness == "loop":
-            return torch.where(variance > 0.5, 0.9, 1.0)
-        return variance.mean() / variance.clamp(min=0.01 * variance.mean())  # about one, as in the loop
 
 
 def session_logits(features: Tensor, old_rows: Tensor, new_rows: Tensor) -> Tensor:

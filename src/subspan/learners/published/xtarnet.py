@@ -4,7 +4,6 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -94,7 +93,6 @@ class XtarNet(NetworkSystem):
     shots: int = option(5, "support images of a class: in meta-training, and in the episodes of the protocol")
     ways: int = option(5, "novel classes of an episode: the number of learned vectors e")
     queries: int = option(25, "queries of fake-novel classes in an episode, and as many of base classes")
-    branches: Literal["both", "frozen"] = option("both", "merge both stages; frozen: without MetaCNN, on features f")
 
     def __post_init__(self) -> None:
         check_options(self, at_least={1: ("shots", "ways", "queries")})
@@ -115,18 +113,14 @@ class XtarNet(NetworkSystem):
         every = torch.arange(len(maps.maps), device=maps.device)
         frozen = maps.features(every)
         branch = _learning_copy(maps.tail)
-        start = _start(rows, self.ways, run.generator("start"))
+        start = _start(rows, self.ways, run.generator("start")) | in_state(maps.parameters())
         if scaled:
             start[LOG_SCALE] = rows.new_tensor(math.log(0.5))
-        if self.branches == "both":
-            start |= in_state(maps.parameters())
 
         def both(live: Parameters, positions: Tensor) -> Tensor:
             """Features (..., 2 D) at positions (..., 1), those of the second stage with gradient."""
             places = positions[..., 0].long()
             own = frozen[places]
-            if self.branches == "frozen":
-                return torch.cat([own, torch.zeros_like(own)], dim=-1)
             other = torch.func.functional_call(branch, tail_in(live), (maps.at(places.flatten()),))
             return torch.cat([own, other.view_as(own)], dim=-1)
 
@@ -140,12 +134,9 @@ class XtarNet(NetworkSystem):
 
         shape = EpisodeShape(self.ways, self.shots, self.queries // self.ways, self.queries)
         learned = meta_train(start, loss, _as_positions(maps, rows), shape, run)
-        if self.branches == "frozen":
-            other = torch.zeros_like(frozen)
-        else:
-            answering = _answering_copy(maps, tail_in(learned), run.generator("statistics"))
-            with torch.no_grad():
-                other = torch.cat([answering(maps.at(part)) for part in every.split(CHUNK)])
+        answering = _answering_copy(maps, tail_in(learned), run.generator("statistics"))
+        with torch.no_grad():
+            other = torch.cat([answering(maps.at(part)) for part in every.split(CHUNK)])
         return MetaTrained(maps, run, rows, {}, learned, torch.cat([frozen, other], dim=1))
 
     def learn(self, state: State, session: Session) -> State:

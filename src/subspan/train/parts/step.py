@@ -11,9 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
+from torch.nn.functional import cross_entropy
 
-from subspan.backbones.heads import CosineHead
 from subspan.backbones.network import Network
 from subspan.backbones.noise import derive_seed
 from subspan.train.device import Execution, Processes
@@ -46,7 +45,7 @@ class TrainStep:
         self.sizes = list(dict.fromkeys(map(recipe.size_at, range(recipe.epochs))))
         model, self._backward = processes.wrap(network, job.seed)
         augment = Augment(recipe, derive_seed(job.seed, "augment")).to(device)
-        self._parts: tuple[Callable[..., Any], ...] = model, augment, self._loss_and_correct  # that can be compiled
+        self._parts: tuple[Callable[..., Any], ...] = model, augment, loss_and_correct  # that can be compiled
         self.optimiser = create_optimiser(recipe, network.named_parameters())
         self._bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and device.type == "cuda")
 
@@ -80,14 +79,6 @@ class TrainStep:
         with torch.no_grad():
             self._counters.add_(torch.stack([loss.detach(), correct]))
             self.step.add_(1)
-
-    def _loss_and_correct(
-        self, logits: Tensor, labels: Tensor, partners: Tensor, share: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        head, margin = self.network.head, self.recipe.margin
-        taken = margin * head.scale if margin and isinstance(head, CosineHead) else None
-        correct = (logits.detach().argmax(1) == labels).sum(dtype=torch.float32)
-        return mixed_cross_entropy(logits, labels, partners, share, taken), correct
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything a resumed run needs, by name; writing into these in place restores it."""
@@ -161,23 +152,14 @@ class TrainStep:
         return loss, correct
 
 
-def mixed_cross_entropy(
-    logits: Tensor, labels: Tensor, partners: Tensor, share: Tensor, margin: Tensor | None = None
-) -> Tensor:
-    """Mean cross-entropy () of logits (n, C): a share of it by ``labels`` (n,), the rest by ``partners`` (n,).
+def loss_and_correct(logits: Tensor, labels: Tensor, partners: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean cross-entropy () of logits (n, C), and how many give the label: a share of the loss is by ``labels`` (n,).
 
-    ``share`` is one for all, (), or each image's own, (n,). ``margin`` () is taken from the logit of the label before
-    (CosFace; Wang et al., CVPR 2018), in either part from its own label.
+    The rest of it is by ``partners`` (n,). ``share`` is one for all, (), or each image's own, (n,).
     """
-
-    def likelihood(chosen: Tensor) -> Tensor:
-        """Log-likelihood (n,) of one label per image."""
-        lowered = logits.float()
-        if margin is not None:
-            lowered = lowered - margin * (torch.arange(logits.shape[1], device=logits.device) == chosen[:, None])
-        return functional.log_softmax(lowered, dim=1).gather(1, chosen[:, None]).squeeze(1)
-
-    return -(share * likelihood(labels) + (1 - share) * likelihood(partners)).mean()
+    own, other = (cross_entropy(logits.float(), chosen, reduction="none") for chosen in (labels, partners))
+    correct = (logits.detach().argmax(1) == labels).sum(dtype=torch.float32)
+    return (share * own + (1 - share) * other).mean(), correct
 
 
 def _compiled(part: Callable[..., Any]) -> Callable[..., Any]:
