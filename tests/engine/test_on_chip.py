@@ -16,7 +16,7 @@ from subspan.engine.sgd import SgdOptions, sgd
 from subspan.engine.span import to_span
 
 pytest.importorskip("triton", reason="the on-chip kernel needs triton, which is not installed")
-from subspan.engine import on_chip  # noqa: E402 (needs triton)
+from subspan.engine import on_chip
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 4  # the interpreter takes some 20 ms for one
