@@ -37,8 +37,8 @@ from subspan.images.splits.parse import parse_split
 from subspan.images.splits.split import Split
 from subspan.learners.registry import create_method
 from subspan.train.collect import Contents, balanced_rows
-from subspan.train.device import find_device
 from subspan.train.extract import Extractor
+from subspan.train.parts.device import find_device
 from subspan.train.recipe import Recipe
 from subspan.train.run import load_run
 

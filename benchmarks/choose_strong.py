@@ -50,10 +50,10 @@ from subspan.images.splits.parse import parse_split
 from subspan.images.splits.split import Split
 from subspan.learners.registry import create_method
 from subspan.train.collect import Contents
-from subspan.train.evaluate import accuracies
 from subspan.train.extract import Extractor
-from subspan.train.job import Job
 from subspan.train.pack import feature_set
+from subspan.train.parts.evaluate import accuracies
+from subspan.train.parts.job import Job
 from subspan.train.recipe import RECIPES, Recipe
 from subspan.train.run import RunSettings
 from subspan.train.trainer import Runtime, train

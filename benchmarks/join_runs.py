@@ -18,12 +18,12 @@ import torch
 from subspan.images.read import read_images
 from subspan.images.splits.parse import parse_split
 from subspan.train.collect import Contents
-from subspan.train.device import find_device
-from subspan.train.evaluate import accuracies
 from subspan.train.extract import Extractor
-from subspan.train.job import Job
-from subspan.train.network import join_members
 from subspan.train.pack import feature_set
+from subspan.train.parts.device import find_device
+from subspan.train.parts.evaluate import accuracies
+from subspan.train.parts.job import Job
+from subspan.train.parts.network import join_members
 from subspan.train.run import load_run
 
 

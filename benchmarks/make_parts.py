@@ -23,8 +23,8 @@ import time
 from pathlib import Path
 
 from subspan.learners.parts.system import TrainedSystem
-from subspan.learners.parts.trained_part import TrainedPart
 from subspan.learners.registry import create_method
+from subspan.learners.training.trained_part import TrainedPart
 from subspan.paper.single_session import HALVES
 
 SHOTS = (5, 1)  # of the single-session protocol; 5 first, which a part for 1 would stand in for where it is alone

@@ -33,9 +33,9 @@ from rich.table import Table
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from subspan.train.device import Processes, find_device
-from subspan.train.job import Job
-from subspan.train.network import build_network
+from subspan.train.parts.device import Processes, find_device
+from subspan.train.parts.job import Job
+from subspan.train.parts.network import build_network
 from subspan.train.parts.step import TrainStep
 from subspan.train.recipe import Recipe, find_recipe, member_recipe
 from subspan.train.trainer import Runtime, chosen_convolutions

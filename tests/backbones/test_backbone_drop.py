@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from subspan.backbones.drop import Clock, DropBlock, Dropout
 from subspan.backbones.heads import create_head
 from subspan.backbones.network import Network
+from subspan.backbones.parts.drop import Clock, DropBlock, Dropout
 from subspan.backbones.registry import create_backbone
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from scipy import stats
 
-from subspan.backbones.noise import fold, make_key, uniform, uniform_like
+from subspan.backbones.parts.noise import fold, make_key, uniform, uniform_like
 
 
 def test_numbers_are_uniform() -> None:

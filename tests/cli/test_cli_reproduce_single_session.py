@@ -16,11 +16,11 @@ from subspan.experiments.metrics import paired_tests
 from subspan.experiments.single_session import SingleSession
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts import regularizer
-from subspan.learners.parts.trained_part import TrainedPart, signature_of
-from subspan.learners.parts.training_features import TrainingFeatures
-from subspan.learners.parts.training_run import TrainingRun
 from subspan.learners.published.lwof import Lwof
 from subspan.learners.registry import create_method
+from subspan.learners.training.features import TrainingFeatures
+from subspan.learners.training.run import TrainingRun
+from subspan.learners.training.trained_part import TrainedPart, signature_of
 from subspan.paper import single_session
 from subspan.paper.stored_results import StoredResult
 from subspan.paper.systems import episode_settings, stored_episodes

@@ -7,7 +7,7 @@ import torch
 
 from subspan.experiments.report.render import MISSING, to_markdown
 from subspan.experiments.results import EpisodeResult
-from subspan.learners.parts.trained_part import TrainedPart
+from subspan.learners.training.trained_part import TrainedPart
 from subspan.paper.published import published
 from subspan.paper.stored_results import StoredResult
 from subspan.paper.tables.runs import Run, cost_of_parts, cost_of_stored

@@ -19,7 +19,7 @@ from subspan.images.errors import DataError
 from subspan.pretrained.backbone import BackboneError, Preprocessing, TorchBackbone
 from subspan.pretrained.hugging_face import preprocessing_of
 from subspan.pretrained.registry import list_sources, load_backbone
-from subspan.train.network import build_network
+from subspan.train.parts.network import build_network
 from subspan.train.recipe import Recipe
 from subspan.train.run import RunSettings
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from subspan.backbones.checkpoint import read_tensors
-from subspan.train.job import Job
+from subspan.train.parts.job import Job
 from subspan.train.recipe import PAPER, Recipe
 from subspan.train.trainer import Outcome, Runtime, train
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from subspan import __version__
 from subspan.cli import app
 from subspan.features.feature_set import FeatureSet
-from subspan.learners.parts.trained_part import TrainedPart
+from subspan.learners.training.trained_part import TrainedPart
 
 RUNNER = CliRunner()
 

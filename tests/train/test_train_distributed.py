@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from subspan.backbones.checkpoint import read_tensors
-from subspan.train.device import Processes
+from subspan.train.parts.device import Processes
 
 WORKER = Path(__file__).with_name("train_worker.py")
 WORDS = ("double", "dropblock='none'", "cuts=(1,)", "learning_rate=0.01")

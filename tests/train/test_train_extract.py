@@ -18,8 +18,8 @@ from subspan.images.splits.folder_sessions import FolderSessions
 from subspan.images.splits.split import Split
 from subspan.train.collect import Contents, balanced_rows
 from subspan.train.extract import Extractor
-from subspan.train.network import build_network
 from subspan.train.pack import collect_base, feature_set
+from subspan.train.parts.network import build_network
 from subspan.train.recipe import MEAN, STD
 from subspan.train.run import RunSettings
 

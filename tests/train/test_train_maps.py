@@ -12,8 +12,8 @@ from subspan.images.splits.folder_sessions import FolderSessions
 from subspan.train.collect import Contents
 from subspan.train.extract import Extractor
 from subspan.train.maps import split_maps
-from subspan.train.network import build_network
 from subspan.train.pack import feature_set
+from subspan.train.parts.network import build_network
 from subspan.train.run import RunSettings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "learners" / "published"))

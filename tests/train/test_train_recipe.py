@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from subspan.train.network import build_network
+from subspan.train.parts.network import build_network
 from subspan.train.recipe import PAPER, RECIPES, Recipe, find_recipe, member_recipe, overridden
 
 

@@ -13,7 +13,7 @@ import torch
 from colour_classes import run
 from torch import Tensor, nn
 
-from subspan.backbones import blocks
+from subspan.backbones.parts import blocks
 from subspan.train.trainer import Runtime
 
 

@@ -9,9 +9,9 @@ from typing import Literal, get_args
 
 from torch import Tensor, nn
 
-from subspan.backbones.blocks import ResidualNetwork
-from subspan.backbones.drop import Clock
 from subspan.backbones.joined import JoinedBackbone
+from subspan.backbones.parts.blocks import ResidualNetwork
+from subspan.backbones.parts.drop import Clock
 
 Where = Literal["stage", "unit"]
 

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from subspan.backbones.blocks import BatchNorm, Block, Convolution, ResidualNetwork
-from subspan.backbones.initialise import materialise
+from subspan.backbones.parts.blocks import BatchNorm, Block, Convolution, ResidualNetwork
+from subspan.backbones.parts.initialise import materialise
 from subspan.backbones.registry import register_backbone
 
 CHANNELS = (64, 128, 256, 512)

@@ -2,8 +2,8 @@
 
 from torch import Tensor, nn
 
-from subspan.backbones.drop import Clock
 from subspan.backbones.heads import Head
+from subspan.backbones.parts.drop import Clock
 
 
 class Network(nn.Module):

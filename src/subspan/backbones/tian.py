@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from subspan.backbones.blocks import Block, Map, ResidualNetwork
-from subspan.backbones.drop import Clock, DropBlock, Dropout
-from subspan.backbones.initialise import materialise
+from subspan.backbones.parts.blocks import Block, Map, ResidualNetwork
+from subspan.backbones.parts.drop import Clock, DropBlock, Dropout
+from subspan.backbones.parts.initialise import materialise
 from subspan.backbones.registry import register_backbone
 
 Drop = Literal["paper", "full", "none"]

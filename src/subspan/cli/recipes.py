@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from subspan.cli.parts.tables import options_table, show, table
-from subspan.learners.parts.training_run import Training
 from subspan.learners.registry import options_of
+from subspan.learners.training.run import Training
 from subspan.train.recipe import RECIPES, Recipe, find_recipe
 from subspan.train.trainer import Runtime
 

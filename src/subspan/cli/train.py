@@ -12,11 +12,11 @@ from subspan.cli.parts.runs import DATA, ListsOption, Run, find_split, write_fea
 from subspan.cli.parts.train_system import Source, train_a_system
 from subspan.images.read import read_images
 from subspan.images.splits.parse import SPLITS
-from subspan.learners.parts.training_run import Training
+from subspan.learners.training.run import Training
 from subspan.train.collect import Contents
-from subspan.train.device import find_device
-from subspan.train.job import Job
 from subspan.train.pack import Storage
+from subspan.train.parts.device import find_device
+from subspan.train.parts.job import Job
 from subspan.train.recipe import RECIPES, Recipe, find_recipe, overridden, varied_values
 from subspan.train.run import load_run
 from subspan.train.trainer import Outcome, Runtime

@@ -1,9 +1,7 @@
 """From class names and descriptions to vectors: word vectors, sentence embeddings, WordNet, and what is packaged."""
 
-from typing import Any
+from functools import partial
 
+from subspan.old_names import find
 
-def __getattr__(name: str) -> Any:
-    from subspan.old_names import find
-
-    return find(__name__, name)
+__getattr__ = partial(find, __name__)

@@ -17,9 +17,9 @@ from subspan.experiments.multi_session import FIXED, RANDOM, MultiSession
 from subspan.experiments.single_session import SingleSession
 from subspan.images.imageset import ImageSet
 from subspan.images.splits.split import Split
-from subspan.learners.parts.network_system import NetworkSystem
-from subspan.learners.parts.training_run import Training, TrainingRun
 from subspan.learners.registry import spec_of
+from subspan.learners.training.network_system import NetworkSystem
+from subspan.learners.training.run import Training, TrainingRun
 from subspan.paper.stored_results import SUFFIX, StoredResult
 from subspan.progress import shown_stages
 from subspan.train.collect import Contents

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from subspan.backbones.noise import derive_seed
+from subspan.backbones.parts.noise import derive_seed
 from subspan.images.imageset import ImageSet, IntArray
 from subspan.images.splits.split import Split
 from subspan.values import check_options, option

@@ -18,9 +18,9 @@ from subspan.features.feature_set import FeatureSet
 from subspan.images.imageset import ImageSet
 from subspan.images.splits.split import Split
 from subspan.train.collect import Contents, choose, labels_of
-from subspan.train.device import free_memory
-from subspan.train.evaluate import CHUNK, inputs
 from subspan.train.extract import Extractor
+from subspan.train.parts.device import free_memory
+from subspan.train.parts.evaluate import CHUNK, inputs
 from subspan.train.run import RunSettings
 
 _COPIES_CHUNK = 100  # images whose copies are shown at once

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from subspan.backbones.noise import derive_seed
+from subspan.backbones.parts.noise import derive_seed
 from subspan.values import check_options, finite, option
 
 # Mean and standard deviation per channel that the released code divides by, in units of 255.
@@ -109,7 +109,8 @@ class Recipe:
         What they made of a network shows in its weights, which do not fit another one.
         """
         known = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known})
+        kept: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known}
+        return cls(**kept)
 
     @property
     def stored_size(self) -> int:

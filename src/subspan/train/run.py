@@ -22,8 +22,8 @@ from subspan.backbones.checkpoint import read_tensors, write_tensors
 from subspan.backbones.network import Network
 from subspan.files.atomic import replacing
 from subspan.images.splits.split import Split
-from subspan.train.job import Job
-from subspan.train.network import build_network
+from subspan.train.parts.job import Job
+from subspan.train.parts.network import build_network
 from subspan.train.parts.step import TrainStep
 from subspan.train.recipe import Recipe
 

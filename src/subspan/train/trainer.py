@@ -16,10 +16,10 @@ from torch import Tensor
 from subspan.backbones.network import Network
 from subspan.progress import Progress
 from subspan.train import run
-from subspan.train.device import Execution, Processes, free_memory
-from subspan.train.evaluate import accuracies
-from subspan.train.job import Job
-from subspan.train.network import build_network, join_members
+from subspan.train.parts.device import Execution, Processes, free_memory
+from subspan.train.parts.evaluate import accuracies
+from subspan.train.parts.job import Job
+from subspan.train.parts.network import build_network, join_members
 from subspan.train.parts.step import TrainStep
 from subspan.train.recipe import Recipe, member_recipe
 from subspan.values import check_options, option

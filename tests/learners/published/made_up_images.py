@@ -15,11 +15,11 @@ from subspan.engine.sessions import session_of
 from subspan.images.imageset import ImageSet
 from subspan.images.splits.folder_sessions import FolderSessions
 from subspan.images.splits.split import Split
-from subspan.learners.parts.network_system import NetworkSystem
-from subspan.learners.parts.training_run import Training, TrainingRun
+from subspan.learners.training.network_system import NetworkSystem
+from subspan.learners.training.run import Training, TrainingRun
 from subspan.train.collect import Contents
-from subspan.train.job import Job
 from subspan.train.maps import SplitMaps, split_maps
+from subspan.train.parts.job import Job
 from subspan.train.recipe import PAPER
 from subspan.train.run import RunSettings, load_run
 from subspan.train.trainer import Runtime, train

@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 
 from subspan.engine.contract import Base
 from subspan.engine.sessions import session_of
-from subspan.learners.parts.attracted_rows import attracted_rows, conjugate_gradients, hessian
-from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.published.attractor import Attractor
+from subspan.learners.training.attracted_rows import attracted_rows, conjugate_gradients, hessian
+from subspan.learners.training.features import TrainingFeatures
 
 E, N, K, C, D = 2, 6, 3, 4, 5
 DECAY = 1e-5

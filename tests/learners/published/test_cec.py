@@ -6,8 +6,8 @@ import torch
 from made_up_world import D, make_world
 from quick_parts import quick_run
 
-from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.published.cec import Cec, adapted_cosines, dropped_cosines, merged
+from subspan.learners.training.features import TrainingFeatures
 
 WIDTH = 6
 

@@ -6,8 +6,8 @@ from quick_parts import write_part
 
 from subspan.engine.contract import Base
 from subspan.engine.sessions import session_of
-from subspan.learners.parts.training_features import TrainingFeatures
 from subspan.learners.published.lwof import Lwof
+from subspan.learners.training.features import TrainingFeatures
 
 D = 4
 

@@ -6,8 +6,8 @@ import torch
 
 from subspan.engine.contract import Base
 from subspan.learners.parts.heads import attend
-from subspan.learners.parts.meta_training import EpisodeShape, check_shape, draw_fake_episodes, dropped
-from subspan.learners.parts.training_features import TrainingFeatures
+from subspan.learners.training.episodes import EpisodeShape, check_shape, draw_fake_episodes, dropped
+from subspan.learners.training.features import TrainingFeatures
 
 CLASSES, MOST = 7, 6
 

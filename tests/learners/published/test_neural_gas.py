@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from subspan.learners.parts.neural_gas import NONE, GasSettings, NeuralGas, describe, spread_start
+from subspan.learners.training.neural_gas import NONE, GasSettings, NeuralGas, describe, spread_start
 
 
 def at(*places: float) -> NeuralGas:

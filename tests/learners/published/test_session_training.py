@@ -18,7 +18,12 @@ from subspan.engine.sessions import session_of
 from subspan.experiments.inputs import FeatureTensors
 from subspan.experiments.multi_session import MultiSession
 from subspan.learners.parts.heads import simplex
-from subspan.learners.parts.session_training import (
+from subspan.learners.published.etf import initial_neck, neck
+from subspan.learners.published.semantic_distill import clusters, distillation
+from subspan.learners.registry import create_method, list_systems, method_class
+from subspan.learners.training.features import TrainingFeatures
+from subspan.learners.training.run import Training, TrainingRun
+from subspan.learners.training.session_training import (
     SessionTrainedSystem,
     Span,
     decayed,
@@ -27,11 +32,6 @@ from subspan.learners.parts.session_training import (
     linear,
     without_repeats,
 )
-from subspan.learners.parts.training_features import TrainingFeatures
-from subspan.learners.parts.training_run import Training, TrainingRun
-from subspan.learners.published.etf import initial_neck, neck
-from subspan.learners.published.semantic_distill import clusters, distillation
-from subspan.learners.registry import create_method, list_systems, method_class
 
 pytestmark = pytest.mark.filterwarnings("ignore::subspan.learners.parts.system.DrawnFeaturesWarning")
 WORLD = make_world()

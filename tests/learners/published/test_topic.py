@@ -14,9 +14,9 @@ from subspan.backbones.heads import EuclideanHead
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.results import MethodResult
 from subspan.learners.parts.cosine import unit
-from subspan.learners.parts.network_system import of_problem, tail_in
 from subspan.learners.published.topic import Topic, overlap, session_logits
 from subspan.learners.registry import create_method
+from subspan.learners.training.network_system import of_problem, tail_in
 from subspan.train.maps import SplitMaps
 
 PROTOCOL = MultiSession(ways=WAYS, draws=1)

@@ -6,7 +6,7 @@ import pytest
 from made_up_world import C0, make_world
 
 from subspan.cli import main
-from subspan.learners.parts.trained_part import TrainedPart
+from subspan.learners.training.trained_part import TrainedPart
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from subspan.images.read import read_images
 from subspan.images.splits.parse import SplitRecipe, parse_split
 from subspan.images.splits.split import Split
 from subspan.train.collect import Contents
-from subspan.train.device import find_device
 from subspan.train.extract import Extractor
 from subspan.train.pack import Storage, feature_set
+from subspan.train.parts.device import find_device
 from subspan.train.run import RunSettings, load_run, record_of
 
 DATA = "images: zips or folders of classes, or another known format"

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from subspan.engine.contract import Base
 from subspan.learners.parts.rows import RowLearner
-from subspan.learners.parts.trained_part import TrainedPart, TrainedPartError, find_part
-from subspan.learners.parts.training_features import TrainingFeatures
-from subspan.learners.parts.training_run import Training, TrainingRun
+from subspan.learners.training.features import TrainingFeatures
+from subspan.learners.training.run import Training, TrainingRun
+from subspan.learners.training.trained_part import TrainedPart, TrainedPartError, find_part
 from subspan.values import option
 
 

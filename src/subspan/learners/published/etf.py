@@ -9,7 +9,10 @@ from torch.nn.functional import layer_norm, leaky_relu
 from subspan.engine.contract import Base, Session, State
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import cosine_scores, simplex
-from subspan.learners.parts.session_training import (
+from subspan.learners.registry import register
+from subspan.learners.training.features import TrainingFeatures
+from subspan.learners.training.run import Training, TrainingRun
+from subspan.learners.training.session_training import (
     Parameters,
     SessionTrainedSystem,
     Span,
@@ -21,9 +24,6 @@ from subspan.learners.parts.session_training import (
     linear,
     without_repeats,
 )
-from subspan.learners.parts.training_features import TrainingFeatures
-from subspan.learners.parts.training_run import Training, TrainingRun
-from subspan.learners.registry import register
 from subspan.values import check_options, option
 
 ENTRANCES = ("first.weight", "shortcut.weight")  # of the layers that features enter

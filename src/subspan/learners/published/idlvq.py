@@ -10,10 +10,10 @@ from torch.nn.functional import cross_entropy
 from subspan.engine.contract import Base, Session, State
 from subspan.learners.parts.heads import euclidean_scores
 from subspan.learners.parts.rows import with_places
-from subspan.learners.parts.session_training import Parameters, SessionTrainedSystem, descend, with_memories
-from subspan.learners.parts.training_features import TrainingFeatures
-from subspan.learners.parts.training_run import Training, TrainingRun
 from subspan.learners.registry import register
+from subspan.learners.training.features import TrainingFeatures
+from subspan.learners.training.run import Training, TrainingRun
+from subspan.learners.training.session_training import Parameters, SessionTrainedSystem, descend, with_memories
 from subspan.values import check_options, option
 
 

@@ -11,11 +11,11 @@ from subspan.engine.contract import Session, State
 from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import euclidean_scores
-from subspan.learners.parts.network_system import NetworkSystem, Prepared, in_state, learn_apart, tail_in
-from subspan.learners.parts.session_training import Parameters, descend
-from subspan.learners.parts.training_run import Training, TrainingRun
 from subspan.learners.published.idlvq import quantisation_loss, spread_within
 from subspan.learners.registry import register
+from subspan.learners.training.network_system import NetworkSystem, Prepared, in_state, learn_apart, tail_in
+from subspan.learners.training.run import Training, TrainingRun
+from subspan.learners.training.session_training import Parameters, descend
 from subspan.train.maps import SplitMaps
 from subspan.values import check_options, option
 

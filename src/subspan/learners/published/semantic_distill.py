@@ -13,7 +13,10 @@ from subspan.engine.contract import Base, Session, State
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import cosine_scores
 from subspan.learners.parts.rows import with_places
-from subspan.learners.parts.session_training import (
+from subspan.learners.registry import register
+from subspan.learners.training.features import TrainingFeatures
+from subspan.learners.training.run import Training, TrainingRun
+from subspan.learners.training.session_training import (
     Parameters,
     SessionTrainedSystem,
     cosine_rates,
@@ -22,10 +25,7 @@ from subspan.learners.parts.session_training import (
     linear,
     with_memories,
 )
-from subspan.learners.parts.trained_part import TrainedPartError
-from subspan.learners.parts.training_features import TrainingFeatures
-from subspan.learners.parts.training_run import Training, TrainingRun
-from subspan.learners.registry import register
+from subspan.learners.training.trained_part import TrainedPartError
 from subspan.values import check_options, option
 
 MAPPING = ("hidden.weight", "hidden.bias", "words.weight", "words.bias")  # what a session trains

@@ -11,11 +11,11 @@ from subspan.backbones.heads import CosineHead, LinearHead
 from subspan.engine.contract import Session, State
 from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
-from subspan.learners.parts.network_system import NetworkSystem, Prepared, in_state, learn_apart, tail_in
-from subspan.learners.parts.neural_gas import GasSettings, NeuralGas, describe, spread_start
-from subspan.learners.parts.session_training import Parameters
-from subspan.learners.parts.training_run import TrainingRun
 from subspan.learners.registry import register
+from subspan.learners.training.network_system import NetworkSystem, Prepared, in_state, learn_apart, tail_in
+from subspan.learners.training.neural_gas import GasSettings, NeuralGas, describe, spread_start
+from subspan.learners.training.run import TrainingRun
+from subspan.learners.training.session_training import Parameters
 from subspan.train.maps import SplitMaps
 from subspan.values import check_options, option
 

@@ -15,13 +15,13 @@ from subspan.engine.contract import Base, Session, State
 from subspan.engine.statistics import class_means
 from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import euclidean_scores
-from subspan.learners.parts.meta_training import EpisodeShape, FakeEpisodes, Parameters, meta_train
-from subspan.learners.parts.network_system import NetworkSystem, Prepared, in_state, tail_in
-from subspan.learners.parts.training_features import TrainingFeatures
-from subspan.learners.parts.training_run import Training, TrainingRun
 from subspan.learners.registry import register
-from subspan.train.evaluate import CHUNK
+from subspan.learners.training.episodes import EpisodeShape, FakeEpisodes, Parameters, meta_train
+from subspan.learners.training.features import TrainingFeatures
+from subspan.learners.training.network_system import NetworkSystem, Prepared, in_state, tail_in
+from subspan.learners.training.run import Training, TrainingRun
 from subspan.train.maps import SplitMaps
+from subspan.train.parts.evaluate import CHUNK
 from subspan.values import check_options, option
 
 # The layers of the small nets: which of them have a shortcut.

@@ -8,7 +8,7 @@ import numpy as np
 
 from subspan.experiments.report.tables import Cell, Column
 from subspan.experiments.results import EpisodeResult, MethodResult
-from subspan.learners.parts.trained_part import TrainedPart
+from subspan.learners.training.trained_part import TrainedPart
 from subspan.paper.published import OURS, STORED
 from subspan.paper.stored_results import StoredResult
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from subspan.backbones.noise import fold, make_key, uniform
+from subspan.backbones.parts.noise import fold, make_key, uniform
 from subspan.train.recipe import Recipe
 
 # One stream of random numbers per decision.

@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from subspan.backbones.network import Network
-from subspan.backbones.noise import derive_seed
-from subspan.train.device import Execution, Processes
-from subspan.train.job import Job
+from subspan.backbones.parts.noise import derive_seed
 from subspan.train.parts.augment import Augment
+from subspan.train.parts.device import Execution, Processes
+from subspan.train.parts.job import Job
 from subspan.train.parts.optimiser import create_optimiser, learning_rates
 from subspan.train.recipe import Recipe
 

@@ -12,9 +12,9 @@ import torch
 
 from subspan.files.arrays import check_suffix
 from subspan.learners.parts.system import TrainedSystem
-from subspan.learners.parts.trained_part import TrainedPart, signature_of
-from subspan.learners.parts.training_features import TrainingFeatures
-from subspan.learners.parts.training_run import Training, TrainingRun
+from subspan.learners.training.features import TrainingFeatures
+from subspan.learners.training.run import Training, TrainingRun
+from subspan.learners.training.trained_part import TrainedPart, signature_of
 from subspan.progress import shown_stages
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from subspan.files.arrays import check_suffix, has_suffix, read_arrays, read_text, write_arrays
-from subspan.learners.parts.training_features import Source
+from subspan.learners.training.features import Source
 
 FORMAT = 2  # which has int8; files of format 1 are read
 HEADER = "subspan-trained-part"

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from subspan.backbones.checkpoint import read_tensors, write_tensors
-from subspan.backbones.noise import derive_seed
+from subspan.backbones.parts.noise import derive_seed
 from subspan.values import check_options, option
 
 Tell = Callable[[str, int, int, float], object]  # stage, steps done, steps in all, loss

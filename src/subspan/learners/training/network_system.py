@@ -15,9 +15,9 @@ from torch import Tensor
 
 from subspan.backbones.cut import Where
 from subspan.engine.contract import Base, Session, State
-from subspan.learners.parts.session_training import Parameters
 from subspan.learners.parts.system import System
-from subspan.learners.parts.training_run import Tell, Training, TrainingRun
+from subspan.learners.training.run import Tell, Training, TrainingRun
+from subspan.learners.training.session_training import Parameters
 from subspan.train.maps import SplitMaps
 
 TAIL = "tail."  # before the names of the tail's parameters in a state

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subspan.learners.parts.training_features import TrainingFeatures
-from subspan.learners.parts.training_run import TrainingRun
+from subspan.learners.training.features import TrainingFeatures
+from subspan.learners.training.run import TrainingRun
 
 Parameters = Mapping[str, Tensor]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from subspan.backbones.network import Network
-from subspan.train.job import Job
+from subspan.train.parts.job import Job
 from subspan.train.recipe import Recipe
 from subspan.values import normalised
 

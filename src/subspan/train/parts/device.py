@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from subspan.backbones.network import Network
-from subspan.backbones.noise import derive_seed
+from subspan.backbones.parts.noise import derive_seed
 
 Execution = Literal["auto", "graph", "compiled", "eager"]
 

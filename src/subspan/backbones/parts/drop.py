@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subspan.backbones.noise import fold, make_key, uniform_like
+from subspan.backbones.parts.noise import fold, make_key, uniform_like
 
 
 class Clock(nn.Module):

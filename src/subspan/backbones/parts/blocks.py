@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subspan.backbones.drop import Clock, Dropout
+from subspan.backbones.parts.drop import Clock, Dropout
 
 Map = Callable[[Tensor], Tensor]
 

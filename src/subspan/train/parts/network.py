@@ -10,9 +10,9 @@ from subspan.backbones.heads import create_head
 from subspan.backbones.joined import join_networks, principal_directions
 from subspan.backbones.modules import feature_dim
 from subspan.backbones.network import Network
-from subspan.backbones.noise import derive_seed
+from subspan.backbones.parts.noise import derive_seed
 from subspan.backbones.registry import create_backbone
-from subspan.train.evaluate import Images, inputs
+from subspan.train.parts.evaluate import Images, inputs
 from subspan.train.recipe import Recipe, member_recipe, member_seed
 
 

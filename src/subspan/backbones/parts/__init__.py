@@ -1,0 +1,1 @@
+"""What backbones are made of."""
