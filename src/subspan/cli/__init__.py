@@ -28,6 +28,7 @@ COMMANDS = {  # of each command the title that it is listed below, and its file
             "init add predict evaluate classes sessions undo rename remove prune export backbones",
         ),
         ("Photographs", "serve", "serve"),
+        ("Photographs", "compare", "compare"),
         ("Research", "bench", "bench"),
         ("Research", "sweep", "sweep"),
         ("Research", "methods", "methods"),

@@ -27,10 +27,10 @@ def to_json(results: Sequence[MethodResult]) -> list[dict[str, Any]]:
         {
             "method": result.method,
             "memory": bool(result.memory),
-            **{key: _plain(np.mean(getattr(result, key), axis=0)) for key in KEYS},
-            "per_draw": {key: _plain(getattr(result, key)) for key in KEYS} | {"split": _plain(result.splits)},
+            **{key: plain(np.mean(getattr(result, key), axis=0)) for key in KEYS},
+            "per_draw": {key: plain(getattr(result, key)) for key in KEYS} | {"split": plain(result.splits)},
             "class_counts": [int(count) for count in result.class_counts],
-            "seconds": _plain(result.seconds),
+            "seconds": plain(result.seconds),
             "protocol": result.protocol,
             "notes": list(result.notes),
         }
@@ -63,7 +63,7 @@ def write_predictions(path: Path, results: Sequence[MethodResult]) -> None:
         pd.concat(frames).to_csv(file, index=False, compression="gzip" if path.suffix == ".gz" else None)
 
 
-def _plain(values: ArrayLike) -> Any:
+def plain(values: ArrayLike) -> Any:
     """Nested lists of Python numbers; whole ones are written as 753, not 753.0, and what is not finite as null."""
 
     def convert(value: Any) -> Any:
