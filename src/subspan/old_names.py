@@ -16,7 +16,7 @@ _TOP = {  # names of the package itself
     "list_systems": "learners.registry",
 }
 _HOMES = {  # an old module, and the modules in which its names are found
-    "subspan.backbones": ("backbones.registry", "backbones.network", "backbones.modules", "backbones.heads"),
+    "subspan.backbones": ("backbones.registry", "backbones.network", "backbones.heads"),
     "subspan.catalogue": ("catalogue.catalogue", "catalogue.errors", "catalogue.options", "catalogue.records"),
     "subspan.data": ("images.read", "images.errors", "images.imageset", "images.splits.parse", "images.splits.split"),
     "subspan.language": (

@@ -6,8 +6,7 @@ import torch
 
 from subspan.backbones.heads import create_head
 from subspan.backbones.joined import JoinedBackbone, join_networks, principal_directions
-from subspan.backbones.modules import feature_dim
-from subspan.backbones.network import Network
+from subspan.backbones.network import Network, feature_dim
 from subspan.backbones.registry import create_backbone
 
 

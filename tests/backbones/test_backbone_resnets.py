@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from subspan.backbones.modules import feature_dim
+from subspan.backbones.network import feature_dim
 from subspan.backbones.parts.blocks import BatchNorm, Convolution
 from subspan.backbones.registry import create_backbone, list_backbones, register_backbone
 from subspan.backbones.tian import largest, largest_blurred

@@ -13,7 +13,7 @@ from colour_classes import run as train_one
 
 from subspan.backbones.cut import cut
 from subspan.backbones.joined import JoinedBackbone
-from subspan.backbones.modules import feature_dim
+from subspan.backbones.network import feature_dim
 from subspan.train.extract import Extractor
 from subspan.train.recipe import Recipe, member_seed
 from subspan.train.run import load_run

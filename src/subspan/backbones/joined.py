@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from subspan.backbones.heads import CosineHead, EuclideanHead, create_head
-from subspan.backbones.modules import feature_dim
-from subspan.backbones.network import Network
+from subspan.backbones.network import Network, feature_dim
 
 
 class JoinedBackbone(nn.Module):

@@ -13,7 +13,6 @@ from subspan.experiments.named_features import find_embeddings, named
 from subspan.features.feature_set import FeatureFileError, FeatureSet, Precision
 from subspan.files.arrays import check_suffix
 from subspan.train.collect import Contents
-from subspan.train.pack import Storage
 from subspan.values import converted
 
 DataOption = Annotated[Path, typer.Option("--data", help=DATA)]
@@ -47,7 +46,7 @@ def extract(
     )
 
 
-@with_flags(contents=Contents, storage=Storage)
+@with_flags(contents=Contents)
 def pack(
     run: RunOption,
     data: DataOption,
@@ -59,9 +58,9 @@ def pack(
         bool | None,
         typer.Option(help="store the covariance of the base training features; default: where it takes at most 1 MB"),
     ] = None,
+    on_disk: Annotated[str, typer.Option(help="int8, float16 or float32 in the file")] = "int8",
     *,
     contents: Values,
-    storage: Values,
 ) -> None:
     """Write the feature file of a run, which `subspan bench` reads; features already extracted are used again.
 
@@ -70,7 +69,7 @@ def pack(
     check_suffix(out, "a feature file", FeatureFileError)
     wanted = Contents(**contents, covariance=covariance)
     found = open_run(run, data, lists, image_size)
-    write_features(found, device, wanted, out, Storage(**storage))
+    write_features(found, device, wanted, out, converted("on-disk", on_disk, Precision))
 
 
 def convert(

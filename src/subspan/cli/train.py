@@ -14,7 +14,6 @@ from subspan.images.read import read_images
 from subspan.images.splits.parse import SPLITS
 from subspan.learners.training.run import Training
 from subspan.train.collect import Contents
-from subspan.train.pack import Storage
 from subspan.train.parts.device import find_device
 from subspan.train.parts.job import Job
 from subspan.train.recipe import RECIPES, Recipe, find_recipe, overridden, varied_values
@@ -99,7 +98,7 @@ def train(
         _tell(outcome, chosen)
         if pack is not None:
             done, device = Run(folder, *load_run(folder), images, made), Runtime(**runtime).device
-            write_features(done, device, Contents(), pack / f"{folder.name}.safetensors", Storage())
+            write_features(done, device, Contents(), pack / f"{folder.name}.safetensors")
 
 
 def _slug(name: str) -> str:

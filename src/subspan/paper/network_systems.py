@@ -1,7 +1,6 @@
 """Published systems that move the network: maps, training, protocol and the stored result."""
 
 import dataclasses
-import datetime
 import json
 import time
 from collections.abc import Mapping
@@ -10,8 +9,7 @@ from typing import Any
 
 import torch
 
-from subspan.backbones.modules import module_digest
-from subspan.backbones.network import Network
+from subspan.backbones.network import Network, module_digest
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.multi_session import FIXED, RANDOM, MultiSession
 from subspan.experiments.single_session import SingleSession
@@ -69,14 +67,11 @@ def store_result(
             result = protocol.run(maps.items, ready, memory=False, device=device)
             result = dataclasses.replace(result, memory=ready.uses_memory)
     about = {
-        "seed": seed,
-        "seconds": round(time.perf_counter() - began, 1),
+        **run.record(began),
         "seconds_before_sessions": round(prepared, 1),
-        "device": str(device) if device.type == "cpu" else torch.cuda.get_device_name(device),
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         **made,
         "options": {f.name: getattr(system, f.name) for f in dataclasses.fields(system)},
-        "training": None if system.training is None else dataclasses.asdict(settings),
+        **({} if system.training else {"training": None}),
         "protocol": str(protocol),
         "base_session": {"recipe": base.recipe.name, "backbone": base.recipe.backbone, "head": base.recipe.head}
         | {"seed": base.seed, "weights_digest": weights[:12]},

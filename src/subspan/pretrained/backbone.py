@@ -182,7 +182,7 @@ class TorchBackbone(Backbone):
     def __init__(self, name: str, module: "nn.Module", preprocessing: Preprocessing, digest: str | None = None) -> None:
         import torch
 
-        from subspan.backbones.modules import feature_dim, module_digest
+        from subspan.backbones.network import feature_dim, module_digest
 
         # Three times faster on a CPU than the usual order of channels.
         self.module = module.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from subspan.arrays import FloatArray
 from subspan.backbones.checkpoint import read_tensors, write_tensors
-from subspan.backbones.modules import module_digest
-from subspan.backbones.network import Network
+from subspan.backbones.network import Network, module_digest
 from subspan.train.parts.augment import Augment
 from subspan.train.parts.evaluate import CHUNK, batches, inputs
 from subspan.train.recipe import Recipe

@@ -1,7 +1,6 @@
 """From a trained run to the feature file that everything above reads."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,22 +9,14 @@ from numpy.typing import NDArray
 
 from subspan.arrays import FloatArray
 from subspan.backbones.heads import CosineHead
-from subspan.features.feature_set import FeatureSet, Precision
+from subspan.features.feature_set import FeatureSet
 from subspan.images.imageset import ImageSet, IntArray
 from subspan.images.splits.split import Split
 from subspan.train.collect import Contents, by_class, choose
 from subspan.train.extract import Extractor
 from subspan.train.run import RunSettings
-from subspan.values import option
 
 _COVARIANCE_BYTES = 1 << 20  # of one triangle in float16: up to 1023 features
-
-
-@dataclass(frozen=True)
-class Storage:
-    """How a feature file is written."""
-
-    on_disk: Precision = option("int8", "int8, float16 or float32 in the file")
 
 
 def feature_set(

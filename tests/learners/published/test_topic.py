@@ -139,5 +139,5 @@ def test_bad_options_and_heads_are_refused(world: World, tmp_path: Path) -> None
         QUICK.on(dataclasses.replace(maps, head=distances), run())
     with pytest.raises(ValueError, match="281 nodes asked for, but there are only 280"):
         dataclasses.replace(QUICK, nodes=281).on(maps, run())
-    with pytest.raises(ValueError, match="became nan; try smaller rates"):
+    with pytest.raises(ValueError, match=r"became \[nan.* try smaller rates"):
         result(world, dataclasses.replace(QUICK, rate=1e9))

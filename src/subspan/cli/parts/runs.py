@@ -10,14 +10,14 @@ from rich.console import Console
 from subspan.backbones.network import Network
 from subspan.cli.parts.facts import version
 from subspan.experiments.named_features import named
-from subspan.features.feature_set import FeatureSet
+from subspan.features.feature_set import FeatureSet, Precision
 from subspan.images.imageset import ImageSet
 from subspan.images.read import read_images
 from subspan.images.splits.parse import SplitRecipe, parse_split
 from subspan.images.splits.split import Split
 from subspan.train.collect import Contents
 from subspan.train.extract import Extractor
-from subspan.train.pack import Storage, feature_set
+from subspan.train.pack import feature_set
 from subspan.train.parts.device import find_device
 from subspan.train.run import RunSettings, load_run, record_of
 
@@ -62,7 +62,7 @@ def features_of(run: Run, extractor: Extractor, contents: Contents, made: dict[s
     return named(feature_set(extractor, run.images, run.split, run.settings, contents, made))
 
 
-def write_features(run: Run, device: str, contents: Contents, out: Path, storage: Storage) -> None:
+def write_features(run: Run, device: str, contents: Contents, out: Path, precision: Precision = "int8") -> None:
     extractor = run.extractor(device, flip_average=contents.flip_average)
     made = {
         "session0_validation": record_of(run.folder)["results"].get("validation"),
@@ -71,7 +71,7 @@ def write_features(run: Run, device: str, contents: Contents, out: Path, storage
     }
     features = features_of(run, extractor, contents, made)
     out.parent.mkdir(parents=True, exist_ok=True)
-    features.save(out, precision=storage.on_disk)
+    features.save(out, precision=precision)
     queried, size = run.split.queried, out.stat().st_size / 1e6
     accuracy = f"session 0 at {features.meta[f'session0_{queried}']:.2f} %" + " (validation)" * (queried != "test")
     Console().print(f"{out}: {size:.2f} MB, {accuracy}", highlight=False, soft_wrap=True)

@@ -127,9 +127,6 @@ class Idlvq(NetworkSystem):
         start = {"references": class_means(support, labels, ways), "log_gamma": state["log_gamma"]}
         start |= in_state(tail_in(state))
         learned = descend(start, loss, [self.rate] * self.epochs, rule="adam")
-        if not bool(torch.isfinite(value)):
-            raise ValueError(f"the loss of a session of {self.name} became {float(value.detach())}; try a smaller rate")
-
         with torch.no_grad():
             after = unit(maps.through(shown, tail_in(learned))) / unit_length
         kept = calibrated(old / unit_length, stored, after[len(positions) :], self.sigma)

@@ -172,8 +172,6 @@ class Topic(NetworkSystem):
                 value.backward()
             optimiser.step()
             slower.step()
-        if not bool(torch.isfinite(value)):
-            raise ValueError(f"the loss of a session of {self.name} became {float(value.detach())}; try smaller rates")
         return {name: leaf.detach() for name, leaf in leaves.items()}, value.detach()
 
     @property

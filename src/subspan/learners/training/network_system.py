@@ -101,6 +101,8 @@ def learn_apart(
         if tell is not None:
             tell(stage, problem + 1, count, float(learned[-1][1]))
     arrays, losses = zip(*learned, strict=True)
+    if not all(bool(torch.isfinite(loss)) for loss in losses):
+        raise ValueError(f"the loss of a {stage} became {[float(loss) for loss in losses]}; try smaller rates")
     together = {name: torch.stack([own[name] for own in arrays]) for name in arrays[0]}
     return state.after(**together, steps=steps, loss=torch.stack(losses))
 

@@ -1,7 +1,6 @@
 """Training the part of a system that is trained on the base classes, into a file."""
 
 import dataclasses
-import datetime
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -41,14 +40,9 @@ def train_system(
     with shown_stages() as tell:
         run = TrainingRun(settings, device, out, resume, identity, tell=tell)
         tensors = system.train_part(found.to(device), run)
-    seconds = time.perf_counter() - began
     about = {
-        "training": dataclasses.asdict(settings),
+        **run.record(began),
         "steps": settings.steps,
-        "seed": seed,
-        "seconds": round(seconds, 1),
-        "device": str(device) if device.type == "cpu" else torch.cuda.get_device_name(device),
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         **made,
         "classes": found.class_count,
         "turned": found.turned is not None,

@@ -4,12 +4,13 @@ Every step is a function of the seed and its number, so a run that was killed an
 does, bit for bit on a CPU.
 """
 
+import datetime
 import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -102,6 +103,17 @@ class TrainingRun:
                 kept = time.monotonic()
         return {name: p.detach().clone() for name, p in live.items()}
 
+    def record(self, began: float) -> dict[str, Any]:
+        """What is stored beside a result: the settings, seconds since ``began``, device and date."""
+        gpu = self.device.type != "cpu"
+        return {
+            "training": asdict(self.settings),
+            "seed": self.settings.seed,
+            "seconds": round(time.perf_counter() - began, 1),
+            "device": torch.cuda.get_device_name(self.device) if gpu else str(self.device),
+            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        }
+
     def clear(self) -> None:
         """Remove the checkpoints, once what they led to is written."""
         if self.checkpoint is not None:
@@ -120,9 +132,8 @@ class TrainingRun:
         if path is None:
             return
         tensors = {f"parameter {name}": p for name, p in live.items()}
-        for name, p in live.items():
-            state = {key: torch.as_tensor(value) for key, value in optimiser.state[p].items() if value is not None}
-            tensors |= {f"optimiser {key} {name}": value for key, value in state.items()}
+        for i, state in optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser {i} {key}": torch.as_tensor(v) for key, v in state.items() if v is not None}
         write_tensors(path, tensors, {"about": self._about(), "done": done})
 
     def _restore(self, stage: str, live: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> int:
@@ -137,12 +148,12 @@ class TrainingRun:
             )
         with torch.no_grad():
             for name, p in live.items():
-                p.copy_(tensors[f"parameter {name}"])
-                prefix, suffix = "optimiser ", f" {name}"
-                for key in [k for k in tensors if k.startswith(prefix) and k.endswith(suffix)]:
-                    what = key.removeprefix(prefix).removesuffix(suffix)
-                    on_device = tensors[key] if what == "step" else tensors[key].to(p.device)
-                    optimiser.state[p][what] = on_device
+                p.copy_(tensors.pop(f"parameter {name}"))
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            _, i, key = name.split()
+            state.setdefault(int(i), {})[key] = tensor
+        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
         return int(meta["done"])
 
 

@@ -1,23 +1,33 @@
 """The trained part of a system in a file: tensors, and a header that says what they are and where they come from."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from subspan.features.feature_set import quantise
 from subspan.files.arrays import check_suffix, has_suffix, read_arrays, read_text, write_arrays
 from subspan.learners.training.features import Source
 
 FORMAT = 2  # which has int8; files of format 1 are read
 HEADER = "subspan-trained-part"
-KEPT = ("system", "options", "width", "signature", "source", "about")  # in the header
 SCALE = ".scale"  # of the rows of a tensor in int8
 _ROUNDED_TWICE = 2.0**-10  # of a number: both the rows at hand and those of training may have gone through float16
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    return tuple(map(float, values))
+
+
+# What the header says, and how it is read.
+KEPT = {"system": str, "options": dict, "width": int, "signature": _numbers, "source": str, "about": dict}
 
 
 class TrainedPartError(ValueError):
@@ -37,24 +47,23 @@ class TrainedPart:
     about: Mapping[str, Any] = field(default_factory=dict)  # settings, seed, steps, seconds, device, commit, date
     path: str = ""
 
-    def save(self, path: str | Path, precision: Literal["int8", "float16", "float32"] = "float16") -> Path:
+    def save(self, path: str | Path, precision: Literal["int8", "float16"] = "float16") -> Path:
         """Write it, in half precision by default; in int8 every row of a matrix has a scale."""
         path = check_suffix(path, "a trained part", TrainedPartError)
-        header = {"format": FORMAT, **{name: getattr(self, name) for name in KEPT}}
-        tensors = {}
+        arrays = {}
         for name, tensor in self.tensors.items():
-            if not bool(torch.isfinite(tensor).all()):
+            array, most = tensor.detach().cpu().numpy(), float(tensor.abs().max())
+            if not math.isfinite(most):
                 raise TrainedPartError(f"the trained tensor '{name}' holds NaN or infinity; nothing was written")
-            tensor = tensor.detach().cpu()
-            if precision == "int8" and tensor.ndim > 1:
-                scale = tensor.abs().amax(-1, keepdim=True) / 127
-                tensors[name + SCALE] = scale.float()
-                tensors[name] = (tensor / scale.clamp_min(torch.finfo(scale.dtype).tiny)).round().to(torch.int8)
-                continue
-            tensors[name] = tensor.to(torch.float32 if precision == "float32" else torch.float16)
-            if not bool(torch.isfinite(tensors[name]).all()):
-                raise TrainedPartError(f"float16 holds numbers up to 65504; '{name}' has {tensor.abs().max():g}")
-        write_arrays(path, {name: tensor.numpy() for name, tensor in tensors.items()}, HEADER, json.dumps(header))
+            if precision == "int8" and array.ndim > 1:
+                arrays[name], scale = quantise(array)
+                arrays[name + SCALE] = scale[..., None]
+            elif most > np.finfo(np.float16).max:
+                raise TrainedPartError(f"float16 holds numbers up to 65504; '{name}' has {most:g}")
+            else:
+                arrays[name] = array.astype(np.float16)
+        header = {"format": FORMAT, **{name: getattr(self, name) for name in KEPT}}
+        write_arrays(path, arrays, HEADER, json.dumps(header))
         return path
 
     @classmethod
@@ -143,14 +152,7 @@ def _parse(text: str, path: str | Path) -> dict[str, Any]:
         header = json.loads(text)
         if int(header["format"]) > FORMAT:
             raise TrainedPartError(f"'{path}' has format {header['format']}; this version of Subspan reads {FORMAT}")
-        return {
-            "system": str(header["system"]),
-            "options": dict(header["options"]),
-            "width": int(header["width"]),
-            "signature": tuple(map(float, header["signature"])),
-            "source": str(header["source"]),
-            "about": dict(header["about"]),
-        }
+        return {name: kind(header[name]) for name, kind in KEPT.items()}
     except TrainedPartError:
         raise
     except (ValueError, TypeError, KeyError) as error:

@@ -8,7 +8,7 @@ image), flip.
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import interpolate
+from torch.nn.functional import grid_sample, interpolate
 
 from subspan.backbones.parts.noise import fold, make_key, uniform
 from subspan.train.recipe import Recipe
@@ -136,28 +136,14 @@ def gather_resized(
     Sampling is at pixel centres and stops at the borders of the window, as when the window is cut out first.
     """
     line = (torch.arange(size, device=store.device) + 0.5) / size
-    y0, y1, down = _neighbours(top, height, line)
-    x0, x1, right = _neighbours(left, width, line)
-    index = rows[:, None, None]
-    weight = right[:, None, :, None]
-
-    def blend(y: Tensor) -> Tensor:
-        first = store[index, y[:, :, None], x0[:, None, :]].to(torch.float32)
-        second = store[index, y[:, :, None], x1[:, None, :]].to(torch.float32)
-        return first + (second - first) * weight
-
-    upper = blend(y0)
-    return (upper + (blend(y1) - upper) * down[:, :, None, None]) * (1 / 255)
-
-
-def _neighbours(start: Tensor, length: Tensor, line: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Two pixels (b, size) around each sample of the windows and the weight of the second, all on pixel centres."""
-    last = start + length - 1
-    at = (start[:, None] + length[:, None] * line - 0.5).clamp(min=start[:, None], max=last[:, None])
-    low = torch.floor(at)
-    # A window may start between two pixels; its last sample never needs a pixel beyond ceil(last).
-    high = torch.minimum(low + 1, torch.ceil(last)[:, None])
-    return low.to(torch.int64), high.to(torch.int64), at - low
+    places = []
+    for start, length, whole in ((left, width, store.shape[2]), (top, height, store.shape[1])):
+        at = (start[:, None] + length[:, None] * line - 0.5).clamp(start[:, None], (start + length - 1)[:, None])
+        places.append((2 * at + 1) / whole - 1)  # as grid_sample counts: -1 and 1 are the borders of the image
+    across, down = places
+    grid = torch.stack(torch.broadcast_tensors(across[:, None, :], down[:, :, None]), dim=-1)
+    images = store[rows].permute(0, 3, 1, 2).float()
+    return grid_sample(images, grid, padding_mode="border", align_corners=False).permute(0, 2, 3, 1) * (1 / 255)
 
 
 def scale_down(images: Tensor, size: int) -> Tensor:

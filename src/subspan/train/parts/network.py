@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from subspan.backbones.heads import create_head
 from subspan.backbones.joined import join_networks, principal_directions
-from subspan.backbones.modules import feature_dim
-from subspan.backbones.network import Network
+from subspan.backbones.network import Network, feature_dim
 from subspan.backbones.parts.noise import derive_seed
 from subspan.backbones.registry import create_backbone
 from subspan.train.parts.evaluate import Images, inputs
