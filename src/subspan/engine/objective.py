@@ -20,6 +20,7 @@ A bias is the row's weight of a constant feature 1 (`append_one`): weight decay 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import torch
@@ -74,10 +75,6 @@ class Problem:
         if bool((torch.as_tensor(self.weight_decay) < 0).any()):
             raise ValueError(f"weight_decay must not be negative; got {self.weight_decay}")
 
-    @property
-    def class_count(self) -> int:
-        return sum(group.start.shape[-2] for group in self.groups)
-
 
 @dataclass(frozen=True)
 class Solution:
@@ -86,6 +83,52 @@ class Solution:
     rows: Tensor  # (*batch, C, d)
     steps: Tensor  # (*batch,): steps taken
     loss: Tensor  # (*batch,): sgd: the loss its stop rule watched last; optimum: the objective at the minimum
+
+
+@dataclass(frozen=True)
+class Share:
+    """A group of rows, or its share inside or outside a basis, with features as it meets them; all batched."""
+
+    features: Tensor  # (E, n, d)
+    start: Tensor  # (E or 1, rows, d)
+    reference: Tensor | None  # (E or 1, rows, d)
+    penalty: Penalty
+    strength: float | Tensor
+
+    @cached_property
+    def delta(self) -> Tensor | None:
+        """What the rows start away from their reference, None where that is nothing."""
+        if self.reference is None:
+            return self.start
+        return None if self.reference is self.start else self.start - self.reference
+
+
+def shares(group: RowGroup, features: Tensor) -> list[Share]:
+    """The group itself, or of one with a basis what lies inside, which no penalty sees, and what lies outside."""
+    strength = 0.0 if group.penalty == "none" else group.strength
+    start = batched(group.start)
+    reference = start if group.reference is group.start else group.reference
+    reference = None if reference is None else batched(reference)
+    if group.basis is None:
+        return [Share(features, start, reference, group.penalty, strength)]
+    basis = batched(group.basis)
+    features_in, start_in = ((vectors @ basis) @ basis.mT for vectors in (features, start))
+    reference_in = None if reference is None else (reference @ basis) @ basis.mT
+    reference_out = None if reference is None or reference_in is None else reference - reference_in
+    return [
+        Share(features_in, start_in, reference_in, "none", 0.0),
+        Share(features - features_in, start - start_in, reference_out, group.penalty, strength),
+    ]
+
+
+def batched(tensor: Tensor, dims: int = 2) -> Tensor:
+    """The tensor with a batch dimension before its own."""
+    return tensor if tensor.ndim > dims else tensor[None]
+
+
+def per_problem(number: float | Tensor, features: Tensor) -> Tensor:
+    """One number for all problems, or one for each, as (E,) beside features (E, n, d)."""
+    return torch.as_tensor(number, dtype=features.dtype, device=features.device).expand(features.shape[0])
 
 
 def concatenate(problems: Sequence[Problem]) -> Problem:

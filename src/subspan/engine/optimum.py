@@ -19,7 +19,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from subspan.engine.objective import Problem, RowGroup, Solution
+from subspan.engine.objective import Problem, Share, Solution, batched, per_problem, shares
 from subspan.engine.sgd import pull_strength
 
 STALLED = 5  # Newton steps in a row without progress end a problem
@@ -34,7 +34,6 @@ def optimum(problem: Problem, *, tolerance: float = 1e-8, max_newton: int = 200)
     tolerance : the minimal-norm subgradient is brought below this times its length at the references, as far as the
         arithmetic of the features' dtype allows.
     """
-    batched = problem.features.ndim == 3
     session = _Session.of(problem)
     if bool(((session.strength == 0) & (session.weight_decay == 0)).any()):
         raise ValueError(
@@ -44,7 +43,7 @@ def optimum(problem: Problem, *, tolerance: float = 1e-8, max_newton: int = 200)
     newton = _Newton(session, tolerance)
     newton.run(max_newton)
     rows, steps, loss = session.rows(newton.x), newton.steps, newton.value
-    return Solution(rows, steps, loss) if batched else Solution(rows[0], steps[0], loss[0])
+    return Solution(rows, steps, loss) if problem.features.ndim == 3 else Solution(rows[0], steps[0], loss[0])
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,12 @@ class _Part:
     outside: Tensor  # (E, rows, d): the direction, of length 1, of what the reference has outside the frame
 
     @classmethod
-    def of(cls, rows: slice, classes: slice, features: Tensor, reference: Tensor | None) -> "_Part":
-        """Of features (E, n, d) and a reference (E, rows, d)."""
-        if reference is None:
+    def of(cls, rows: slice, classes: slice, share: Share) -> "_Part":
+        features = share.features
+        if share.reference is None:
             reference = features.new_zeros(len(features), rows.stop - rows.start, features.shape[-1])
+        else:
+            reference = share.reference.expand(len(features), -1, -1)
         frame = torch.linalg.qr(features.mT)[0].mT
         outside = _outside(reference, frame)
         length = outside.flatten(1).norm(dim=1)
@@ -96,27 +97,16 @@ class _Session:
     @classmethod
     def of(cls, problem: Problem) -> "_Session":
         """A problem, batched (E, n, d) or single (n, d), in coordinates."""
-        features = problem.features if problem.features.ndim == 3 else problem.features[None]
-        batch = len(features)
-
-        def batched(tensor: Tensor, dims: int) -> Tensor:
-            return tensor.expand(batch, *tensor.shape[-dims:])
-
-        def number(value: float | Tensor) -> Tensor:
-            return torch.as_tensor(value, dtype=features.dtype, device=features.device).expand(batch)
-
+        features = batched(problem.features)
         parts: list[_Part] = []
-        strengths, is_norm = [], []
+        every: list[Share] = []
         first_class = first_row = 0
         for group in problem.groups:
             count = group.start.shape[-2]
-            reference = None if group.reference is None else batched(group.reference, 2)
-            for own, kept, penalised in _shares(group, features, reference):
+            for share in shares(group, features):
                 rows, classes = slice(first_row, first_row + count), slice(first_class, first_class + count)
-                parts.append(_Part.of(rows, classes, own, kept))
-                held = penalised and group.penalty != "none"
-                strengths.append(number(group.strength if held else 0.0))
-                is_norm.append(held and group.penalty == "norm")
+                parts.append(_Part.of(rows, classes, share))
+                every.append(share)
                 first_row += count
             first_class += count
         counts = torch.tensor([part.rows.stop - part.rows.start for part in parts])
@@ -127,9 +117,9 @@ class _Session:
             labels=batched(problem.labels, 1),
             sample_weight=batched(problem.sample_weight, 1).to(features),
             still=None if problem.still is None else batched(problem.still, 1).to(features),
-            weight_decay=number(problem.weight_decay)[:, None],
-            strength=torch.stack(strengths, dim=-1),
-            is_norm=torch.tensor(is_norm, device=features.device),
+            weight_decay=per_problem(problem.weight_decay, features)[:, None],
+            strength=torch.stack([per_problem(share.strength, features) for share in every], dim=-1),
+            is_norm=torch.tensor([share.penalty == "norm" for share in every], device=features.device),
         )
 
     def rows(self, x: Tensor) -> Tensor:
@@ -337,19 +327,6 @@ def conjugate_gradients(
 def _rounding(value: Tensor) -> Tensor:
     """How much of a difference of objectives may be rounding."""
     return 8 * torch.finfo(value.dtype).eps * value.abs()
-
-
-def _shares(group: RowGroup, features: Tensor, reference: Tensor | None) -> list[tuple[Tensor, Tensor | None, bool]]:
-    """Features, references and whether the penalty counts: of a group, or inside and outside its basis."""
-    if group.basis is None:
-        return [(features, reference, True)]
-
-    def split(vectors: Tensor) -> tuple[Tensor, Tensor]:
-        inside = (vectors @ group.basis) @ group.basis.mT  # type: ignore[union-attr]
-        return inside, vectors - inside
-
-    references = (None, None) if reference is None else split(reference)
-    return list(zip(split(features), references, (False, True), strict=True))
 
 
 def _outside(vectors: Tensor, frame: Tensor) -> Tensor:

@@ -14,13 +14,13 @@ change is its logits, and one product B K with K = F F^T gives logits and norms 
 frame is the identity and B holds plain weights.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
 
-from subspan.engine.objective import Problem, RowGroup
+from subspan.engine.objective import Problem, Share, batched, per_problem, shares
 
 
 @dataclass
@@ -94,19 +94,11 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Part:
-    """The d-sized share of a group in one component; needed before and after the loop only."""
-
-    reference: Tensor | None  # (E or 1, rows, d): what u multiplies
-    delta: Tensor | None  # what s multiplies
-
-
-@dataclass(frozen=True)
 class Span:
     """A batch of E problems in span coordinates."""
 
     components: tuple[Component, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[Share, ...]  # of size d: needed before and after the loop only
     labels: Tensor  # (E, n)
     sample_weight: Tensor  # (E, n)
     reference_logits: Tensor  # (E, C, n), with one more class for all that stand still
@@ -166,8 +158,8 @@ class Span:
                 if part.reference is not None:
                     block = block + part.reference
                     block = block + part.reference * x.reference[:, index, None, None]
-                if part.delta is not None:
-                    block = block + part.delta * x.delta[:, index, None, None]
+                if (delta := part.delta) is not None:
+                    block = block + delta * x.delta[:, index, None, None]
                 blocks[key] = blocks[key] + block if key in blocks else block
                 first = key[1]
         return torch.cat([blocks[key] for key in sorted(blocks)], dim=1)
@@ -193,128 +185,74 @@ class Span:
 
 def to_span(problem: Problem) -> Span:
     """Put a problem, batched (E, n, d) or single (n, d), into span coordinates."""
-    features = _batched(problem.features)
-    n = features.shape[-2]
-    first_row, first_part = 0, 0
-    builders: list[_Builder] = []
+    features = batched(problem.features)
+    together: list[tuple[int, list[Share]]] = []  # the first row of each component, and its parts
+    count = 0
     for group in problem.groups:
-        rows = (first_row, first_row + group.start.shape[-2])
-        first_row = rows[1]
-        if group.basis is None:
-            if not builders or builders[-1].closed:
-                builders.append(_Builder(features, rows[0]))
-            builders[-1].add(group, group.start, group.reference, penalised=True)
-            continue
-        inside, outside = _Builder(features, rows[0], closed=True), _Builder(features, rows[0], closed=True)
-        basis = _batched(group.basis)
-        inside.features = (features @ basis) @ basis.mT
-        outside.features = features - inside.features
-        start_in, start_out = _split(_batched(group.start), basis)
-        reference_in, reference_out = (
-            (None, None) if group.reference is None else _split(_batched(group.reference), basis)
-        )
-        inside.add(group, start_in, reference_in, penalised=False)
-        outside.add(group, start_out, reference_out, penalised=True)
-        builders += [inside, outside]
-    components, parts = [], []
-    for builder in builders:
-        components.append(builder.component(first_part))
-        first_part += len(builder.parts)
-        parts += builder.parts
-    batch = features.shape[0]
-    flat = [b for builder in builders for b in builder.penalties]
-    reference_logits = features.new_zeros((batch, first_row, n))
-    for component in components:
-        reference_logits[:, slice(*component.rows)] += component.logits(component.reference_dual)
+        for share in shares(group, features):
+            if together and together[-1][1][0].features is share.features:
+                together[-1][1].append(share)
+            else:
+                together.append((count, [share]))
+        count += group.start.shape[-2]
+    components: list[Component] = []
+    parts: list[Share] = []
+    reference_logits = features.new_zeros((len(features), count, features.shape[-2]))
+    for first_row, own in together:
+        components.append(_component(own, first_row, len(parts)))
+        reference_logits[:, slice(*components[-1].rows)] += components[-1].logits(components[-1].reference_dual)
+        parts += own
     if problem.still is not None:
-        reference_logits = torch.cat([reference_logits, _batched(problem.still, 1).to(features)[:, None]], dim=1)
+        reference_logits = torch.cat([reference_logits, batched(problem.still, 1).to(features)[:, None]], dim=1)
+    deltas, references = [part.delta for part in parts], [part.reference for part in parts]
     return Span(
         components=tuple(components),
         parts=tuple(parts),
-        labels=_batched(problem.labels, 1),
-        sample_weight=_batched(problem.sample_weight, 1).to(features),
+        labels=batched(problem.labels, 1),
+        sample_weight=batched(problem.sample_weight, 1).to(features),
         reference_logits=reference_logits,
-        weight_decay=_per_problem(problem.weight_decay, features),
-        strength=torch.stack([_per_problem(strength, features) for _, strength in flat], dim=-1),
-        is_norm=torch.tensor([penalty == "norm" for penalty, _ in flat], device=features.device),
-        delta_delta=_inner_products(parts, features, "delta", "delta"),
-        delta_reference=_inner_products(parts, features, "delta", "reference"),
-        reference_reference=_inner_products(parts, features, "reference", "reference"),
+        weight_decay=per_problem(problem.weight_decay, features),
+        strength=torch.stack([per_problem(part.strength, features) for part in parts], dim=-1),
+        is_norm=torch.tensor([part.penalty == "norm" for part in parts], device=features.device),
+        delta_delta=_inner_products(deltas, deltas, features),
+        delta_reference=_inner_products(deltas, references, features),
+        reference_reference=_inner_products(references, references, features),
     )
 
 
-class _Builder:
-    """Gathers the parts of one component."""
+def _component(parts: list[Share], first_row: int, first_part: int) -> Component:
+    """Of parts that share their features."""
+    features, counts = parts[0].features, [part.start.shape[-2] for part in parts]
+    batch, n, d = features.shape
+    gram = features @ features.mT if n < 2 * d else None
 
-    def __init__(self, features: Tensor, first_row: int, closed: bool = False) -> None:
-        self.features = features
-        self.first_row = first_row
-        self.closed = closed
-        self.counts: list[int] = []
-        self.parts: list[Part] = []
-        self.penalties: list[tuple[str, float | Tensor]] = []
-
-    def add(self, group: RowGroup, start: Tensor, reference: Tensor | None, *, penalised: bool) -> None:
-        start = _batched(start)
-        if reference is None:
-            delta = start
-        else:
-            delta = None if reference is group.start else start - _batched(reference)
-            reference = _batched(reference)
-        self.counts.append(start.shape[-2])
-        self.parts.append(Part(reference, delta))
-        held = penalised and group.penalty != "none"
-        self.penalties.append((group.penalty, group.strength) if held else ("none", 0.0))
-
-    def component(self, first_part: int) -> Component:
-        n, d = self.features.shape[-2:]
-        gram = self.features @ self.features.mT if n < 2 * d else None
-        references, deltas = [p.reference for p in self.parts], [p.delta for p in self.parts]
-        part_of_row = torch.repeat_interleave(torch.arange(len(self.counts)), torch.tensor(self.counts))
-        return Component(
-            rows=(self.first_row, self.first_row + sum(self.counts)),
-            parts=(first_part, first_part + len(self.counts)),
-            counts=tuple(self.counts),
-            features=self.features,
-            gram=gram,
-            part_of_row=part_of_row.to(self.features.device),
-            reference_dual=self._duals(references, gram is None),
-            delta_dual=self._duals(deltas, gram is None) if any(delta is not None for delta in deltas) else None,
-        )
-
-    def _duals(self, vectors: list[Tensor | None], plain: bool) -> Tensor:
-        """Products (E, rows, k) of the parts' vectors with the features, or where the frame is plain with nothing."""
-        batch, n, d = self.features.shape
-        duals = []
-        for vector, count in zip(vectors, self.counts, strict=True):
+    def duals(vectors: list[Tensor | None]) -> Tensor:
+        """Products (E, rows, k) of the parts' vectors with the frame."""
+        each = []
+        for vector, count in zip(vectors, counts, strict=True):
             if vector is None:
-                duals.append(self.features.new_zeros((batch, count, d if plain else n)))
+                each.append(features.new_zeros((batch, count, d if gram is None else n)))
             else:
-                dual = vector if plain else vector @ self.features.mT
-                duals.append(dual.expand(batch, -1, -1))
-        return torch.cat(duals, dim=1)
+                each.append((vector if gram is None else vector @ features.mT).expand(batch, -1, -1))
+        return torch.cat(each, dim=1)
+
+    deltas = [part.delta for part in parts]
+    return Component(
+        rows=(first_row, first_row + sum(counts)),
+        parts=(first_part, first_part + len(counts)),
+        counts=tuple(counts),
+        features=features,
+        gram=gram,
+        part_of_row=torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)).to(features.device),
+        reference_dual=duals([part.reference for part in parts]),
+        delta_dual=duals(deltas) if any(delta is not None for delta in deltas) else None,
+    )
 
 
-def _inner_products(parts: Iterable[Part], features: Tensor, first: str, second: str) -> Tensor:
-    """Inner products of two of the parts' vectors: (E, parts)."""
+def _inner_products(first: Sequence[Tensor | None], second: Sequence[Tensor | None], features: Tensor) -> Tensor:
+    """Inner products of the parts' vectors: (E, parts)."""
     columns = []
-    for part in parts:
-        a, b = getattr(part, first), getattr(part, second)
-        if a is None or b is None:
-            columns.append(features.new_zeros(features.shape[0]))
-        else:
-            columns.append((a * b).sum((-2, -1)).expand(features.shape[0]))
+    for a, b in zip(first, second, strict=True):
+        products = features.new_zeros(()) if a is None or b is None else (a * b).sum((-2, -1))
+        columns.append(products.expand(len(features)))
     return torch.stack(columns, dim=-1)
-
-
-def _split(rows: Tensor, basis: Tensor) -> tuple[Tensor, Tensor]:
-    inside = (rows @ basis) @ basis.mT
-    return inside, rows - inside
-
-
-def _batched(tensor: Tensor, dims: int = 2) -> Tensor:
-    return tensor if tensor.ndim > dims else tensor[None]
-
-
-def _per_problem(number: float | Tensor, features: Tensor) -> Tensor:
-    return torch.as_tensor(number, dtype=features.dtype, device=features.device).expand(features.shape[0])
