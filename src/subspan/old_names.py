@@ -17,12 +17,16 @@ _TOP = {  # names of the package itself
 }
 _HOMES = {  # an old module, and the modules in which its names are found
     "subspan.backbones": ("backbones.registry", "backbones.network", "backbones.heads"),
-    "subspan.catalogue": ("catalogue.catalogue", "catalogue.errors", "catalogue.options", "catalogue.records"),
+    "subspan.catalogue": (
+        *("catalogue.catalogue", "catalogue.errors", "catalogue.options", "catalogue.records"),
+        *("catalogue.export", "catalogue.photographs"),
+    ),
     "subspan.data": ("images.read", "images.errors", "images.imageset", "images.splits.parse", "images.splits.split"),
     "subspan.language": (
         *("language.descriptions", "language.embeddings", "language.errors", "language.packaged"),
         *("language.wordnet", "language.words"),
     ),
+    "subspan.data.splits": ("images.splits.parse", "images.splits.split"),
     "subspan.methods": ("learners.registry", "learners.automatic", "learners.subspace", "engine.contract"),
     "subspan.metrics": ("experiments.metrics",),
     "subspan.pretrained": ("pretrained.registry", "pretrained.backbone"),
@@ -30,7 +34,7 @@ _HOMES = {  # an old module, and the modules in which its names are found
     "subspan.protocols.single_session": ("experiments.single_session",),
     "subspan.serve": ("serve.settings",),
     "subspan.solve": ("engine.objective", "engine.optimum", "engine.sgd"),
-    "subspan.systems": ("learners.registry",),
+    "subspan.systems": ("learners.registry", "learners.parts.system"),
 }
 _GONE = {*_HOMES, "subspan.protocols"} - {
     f"subspan.{name}" for name in ("backbones", "catalogue", "language", "pretrained", "serve")

@@ -4,21 +4,18 @@ import contextlib
 import csv
 import dataclasses
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from subspan.catalogue.catalogue import Catalogue, undo_last
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.records import Evaluation
-from subspan.cli.parts import tables
+from subspan.cli.parts import inputs, tables
 from subspan.cli.parts.flags import Values, with_flags
 from subspan.files.atomic import replacing
-from subspan.images.classfiles import ImageFile, find_images, is_image, warn_of_unread
 from subspan.images.errors import DataError
 from subspan.pretrained.backbone import Image
 from subspan.pretrained.registry import list_sources
@@ -69,11 +66,11 @@ def init(
         raise CatalogueError("--names and --check belong to --weights; a FOLDER names its own classes")
     if weights is not None and names is None:
         raise CatalogueError("--weights needs --names, a file with one class name a line")
-    said = _read_descriptions(descriptions)
-    with shown_stages() as progress, _by_class(photographs or check) as by_class:
+    said = inputs.read_descriptions(descriptions)
+    with shown_stages() as progress, inputs.photographs_by_class(photographs or check) as by_class:
         shared: dict[str, Any] = dict(descriptions=said, skip_bad=skip_bad, progress=progress)
         if weights is not None and names is not None:
-            head, class_names = _read_head(weights), _read_names(names)
+            head, class_names = inputs.read_head(weights), inputs.read_names(names)
             shared |= dict(bias=head.get("bias"), means=head.get("means"), check=by_class)
             _, report = Catalogue.create_from_weights(catalogue, head["weight"], class_names, settings, **shared)
         else:
@@ -105,16 +102,16 @@ def add(
     """
     if describe is not None and name is None:
         raise CatalogueError("--describe belongs to --class; use --descriptions FILE for several classes")
-    said = _read_descriptions(descriptions)
+    said = inputs.read_descriptions(descriptions)
     opened = Catalogue.open(catalogue, backbone, trust=trust)
     by_class: dict[str, list[Image]] = {}
     place_of: dict[str, Path] = {}
     with shown_stages() as progress, contextlib.ExitStack() as stack:
         if name is not None:
-            by_class[name] = list(_image_files(images))
+            by_class[name] = list(inputs.image_files(images))
             said |= {} if describe is None else {name: describe}
         for folder in images if name is None else ():
-            for one, files in stack.enter_context(_by_class(folder)).items():
+            for one, files in stack.enter_context(inputs.photographs_by_class(folder)).items():
                 place = (folder / files[0].file).parent
                 if place_of.setdefault(one, place) != place:
                     raise DataError(
@@ -147,7 +144,7 @@ def predict(
         subspan predict birds.subspan inbox/ --reject --json
     """
     opened = Catalogue.open(catalogue, backbone, trust=trust)
-    files, bad = _image_files(images), dict[int, DataError]()
+    files, bad = inputs.image_files(images), dict[int, DataError]()
     with shown_stages() as progress:
         answers = opened.predict(files, top, reject_share if reject else False, bad=bad.__setitem__, progress=progress)
     read = [file for place, file in enumerate(files) if place not in bad]
@@ -182,7 +179,7 @@ def evaluate(
     """
     opened = Catalogue.open(catalogue, backbone, trust=trust)
     with replacing(confusion) if confusion is not None else contextlib.nullcontext() as file:
-        with shown_stages() as progress, _by_class(photographs) as by_class:
+        with shown_stages() as progress, inputs.photographs_by_class(photographs) as by_class:
             result = opened.evaluate(by_class, skip_bad=skip_bad, progress=progress)
         if file is not None:
             _write_confusion(result, file)
@@ -272,7 +269,7 @@ def export(
     Example: subspan export birds.subspan --onnx birds.onnx --check photos/
     """
     opened = Catalogue.open(catalogue, backbone, trust=trust)
-    report = opened.export(onnx, _image_files(images)[:CHECKED] if images else _samples())
+    report = opened.export(onnx, inputs.image_files(images)[:CHECKED] if images else inputs.sample_photographs())
     _show(report, as_json, tables.export_text(report))
 
 
@@ -284,39 +281,6 @@ def backbones() -> None:
     tables.show("\n".join(list_sources()))
 
 
-def _by_class(path: Path | None) -> contextlib.AbstractContextManager[dict[str, list[ImageFile]]]:
-    """The photographs of a folder of class folders, or of a zip of them; none without a path."""
-    from subspan.catalogue.photographs import open_class_photographs  # here: one photograph's answer needs no formats
-
-    return contextlib.nullcontext({}) if path is None else open_class_photographs(path)
-
-
-def _image_files(paths: Sequence[Path]) -> list[Path]:
-    """The images named, and all images below the folders named."""
-    files: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            found = find_images(path)
-            if not found.images:
-                other = f" but {holds}" if (holds := found.holds()) else ""
-                raise DataError(f"{path} holds no images{other}")
-            warn_of_unread(found, path)
-            files += [path / image.file for image in found.images]
-        elif path.exists() or is_image(path.name):
-            files.append(path)
-        else:
-            raise DataError(f"there is nothing at {path}")
-    return files
-
-
-def _samples() -> list[Image]:
-    """The two photographs that come with scikit-learn, whole and in halves."""
-    from sklearn.datasets import load_sample_images
-
-    whole = [np.asarray(image, np.uint8) for image in load_sample_images().images]
-    return [np.ascontiguousarray(part) for image in whole for part in (image, *np.array_split(image, 2, axis=1))]
-
-
 def _write_confusion(result: Evaluation, path: Path) -> None:
     """Photographs by true class (rows) and answer (columns) as CSV."""
     counts = {one.name: {one.name: one.correct, **dict(one.taken_for)} for one in result.per_class}
@@ -325,36 +289,6 @@ def _write_confusion(result: Evaluation, path: Path) -> None:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["class", *answers])
         table.writerows([name, *(row.get(answer, 0) for answer in answers)] for name, row in counts.items())
-
-
-def _read_head(path: Path) -> dict[str, Any]:
-    """``weight`` (C, d) and perhaps ``bias`` (C,) and ``means`` (C, d) of a file."""
-    from subspan.files.arrays import read_arrays  # for this alone
-
-    arrays, _ = read_arrays(path, "", CatalogueError)
-    plain = {name.rpartition(".")[2].replace("weights", "weight"): array for name, array in arrays.items()}
-    if "weight" not in plain:
-        raise CatalogueError(f"'{path}' must hold 'weight' (classes, d); it holds {', '.join(arrays) or 'nothing'}")
-    return plain
-
-
-def _read_names(path: Path) -> list[str]:
-    try:
-        return [name for line in path.read_text("utf-8").splitlines() if (name := line.strip())]
-    except UnicodeDecodeError as error:
-        raise CatalogueError(f"'{path}' must be text with one class name a line: {error}") from error
-
-
-def _read_descriptions(path: Path | None) -> dict[str, str]:
-    if path is None:
-        return {}
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise CatalogueError(f"'{path}' is not JSON: {error}") from error
-    if not isinstance(content, dict) or not all(isinstance(text, str) for text in content.values()):
-        raise CatalogueError(f"'{path}' must be a JSON object from class names to descriptions")
-    return content
 
 
 def _show(result: Any, as_json: bool, *text: Any) -> None:
