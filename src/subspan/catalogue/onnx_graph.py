@@ -8,6 +8,7 @@ import contextlib
 import logging
 import warnings
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -53,7 +54,7 @@ def make_graph(snapshot: Snapshot, backbone: Backbone) -> Any:
     pixels = torch.zeros(2, size, size, 3, dtype=torch.uint8)
     name = f"backbone '{backbone.name}' with method '{snapshot.classifier.method_}'"
     if isinstance(backbone, TorchBackbone):
-        whole = nn.Sequential(normalise, backbone.module, score)
+        whole = nn.Sequential(normalise, deepcopy(backbone.module).cpu(), score)
         return _export(whole, pixels, PIXELS, [PROBABILITIES, FAMILIARITY], name)
     if isinstance(backbone, OnnxBackbone):
         before = _export(normalise, pixels, PIXELS, [INPUTS], name)
@@ -85,9 +86,13 @@ def _join(before: Any, backbone: OnnxBackbone, after: Any) -> Any:
     """Three graphs in a row, of one version of ONNX's operators: the newest that any of them uses."""
     import onnx
     import onnx.compose
+    import onnx.numpy_helper
 
     try:
-        network = onnx.load(backbone.file)
+        network = onnx.load(backbone.file, load_external_data=not backbone.weights)
+        for tensor in network.graph.initializer if backbone.weights else ():
+            if tensor.name in backbone.weights:
+                tensor.CopyFrom(onnx.numpy_helper.from_array(backbone.weights[tensor.name], tensor.name))
         opset = max(_opset(part) for part in (before, network, after))
         before, network, after = (_at_opset(part, opset) for part in (before, network, after))
         for part in (before, network, after):

@@ -1,5 +1,6 @@
 """Named arrays and a text in one file: safetensors, which opens at once, or compressed npz, which is smaller."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,16 @@ def check_suffix(path: str | Path, what: str, error: type[ValueError]) -> Path:
     if not has_suffix(path):
         raise error(f"{what} is written as {' or '.join(SUFFIXES)}; got '{path}'")
     return path
+
+
+def arrays_digest(arrays: Mapping[str, Array]) -> str:
+    """SHA-256 over names, kinds and values of a network's tensors, but for counters: they have no effect in use."""
+    sha = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        if not (name.endswith("num_batches_tracked") or ".clock." in f".{name}"):
+            sha.update(f"{name} {tuple(array.shape)} torch.{array.dtype}".encode())
+            sha.update(np.ascontiguousarray(array).data)
+    return sha.hexdigest()
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array], key: str, text: str) -> None:

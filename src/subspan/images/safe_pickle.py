@@ -8,10 +8,10 @@ alike.
 
 import collections
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ def load_pickle(path: Path) -> Any:
     """What a pickle holds, if these are arrays and plain containers. Strings of Python 2 come as latin1 text."""
     try:
         with path.open("rb") as file:
-            return _PlainUnpickler(file, encoding="latin1").load()
+            return PlainUnpickler(file, encoding="latin1").load()
     except DataError as error:
         raise DataError(f"{path} was not read: {error}") from None
     except (
@@ -147,7 +147,7 @@ def _encode(value: str, encoding: str) -> bytes:
     return value.encode("latin1")
 
 
-class _Function:
+class Function:
     """A function that a pickle may call and cannot alter."""
 
     __slots__ = ("_call",)
@@ -165,25 +165,25 @@ class _Function:
 def _admitted() -> dict[tuple[str, str], Callable[..., Any]]:
     table: dict[tuple[str, str], Callable[..., Any]] = {
         ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): _Function(_Dtype),
+        ("numpy", "dtype"): Function(_Dtype),
         ("collections", "OrderedDict"): collections.OrderedDict,
         ("collections", "defaultdict"): collections.defaultdict,
-        ("_codecs", "encode"): _Function(_encode),  # how protocols 0 to 2 of Python 3 write bytes
+        ("_codecs", "encode"): Function(_encode),  # how protocols 0 to 2 of Python 3 write bytes
     }
     for core in ("numpy.core", "numpy._core"):  # numpy 1, numpy 2
-        table[f"{core}.multiarray", "_reconstruct"] = _Function(_reconstruct)
-        table[f"{core}.multiarray", "scalar"] = _Function(_scalar)
-        table[f"{core}.numeric", "_frombuffer"] = _Function(_from_buffer)
+        table[f"{core}.multiarray", "_reconstruct"] = Function(_reconstruct)
+        table[f"{core}.multiarray", "scalar"] = Function(_scalar)
+        table[f"{core}.numeric", "_frombuffer"] = Function(_from_buffer)
     for builtins in ("__builtin__", "builtins"):  # Python 2, Python 3
         for plain in (bool, bytearray, bytes, complex, dict, float, frozenset, int, list, set, str, tuple):
             table[builtins, plain.__name__] = plain
     return table
 
 
-class _PlainUnpickler(pickle.Unpickler):
+class PlainUnpickler(pickle.Unpickler):
     """Looks names up in a table of its own; nothing is imported."""
 
-    admitted = _admitted()
+    admitted: ClassVar[Mapping[tuple[str, str], Any]] = _admitted()
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         try:

@@ -1,6 +1,7 @@
 """What every pretrained network gives: its preprocessing, a digest of its weights, and features of photographs."""
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +24,6 @@ if TYPE_CHECKING:  # torch is loaded where a network of torch is
 Pixels = NDArray[np.uint8]
 Image = bytes | os.PathLike[str] | PIL.Image.Image | Pixels | ImageFile
 Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"]
-
-BATCH = 32  # images a network sees at once; larger batches are no faster on a CPU
 
 
 class BackboneError(ValueError):
@@ -81,9 +80,12 @@ class Preprocessing:
         return square[start : start + self.size, start : start + self.size]
 
     def inputs(self, pixels: Pixels) -> FloatArray:
-        """uint8 (n, size, size, 3) to network inputs (n, 3, size, size), channels last in memory."""
-        mean, std = (np.asarray(values, np.float32) for values in (self.mean, self.std))
-        return ((pixels.astype(np.float32, order="C") * np.float32(1 / 255) - mean) / std).transpose(0, 3, 1, 2)
+        """uint8 (n, size, size, 3) to network inputs (n, 3, size, size)."""
+        mean, std = (np.asarray(values, np.float32)[:, None, None] for values in (self.mean, self.std))
+        values = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)).astype(np.float32)  # moved as bytes, then in place
+        values *= 1 / (255 * std)
+        values -= mean / std
+        return values
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -109,6 +111,7 @@ class Backbone(ABC):
 
     dim: int
     preprocessing: Preprocessing
+    batch = 32  # images that are decoded and seen at once; larger batches are no faster on a CPU
 
     def __init__(self, name: str, digest: str, wanted: str | None = None) -> None:
         """Weights of another digest than the wanted one are refused."""
@@ -139,7 +142,7 @@ class Backbone(ABC):
             it the error is raised.
         """
         features = np.full((len(images), self.dim), np.nan, np.float32)
-        batches = [range(i, min(i + BATCH, len(images))) for i in range(0, len(images), BATCH)]
+        batches = [range(i, min(i + self.batch, len(images))) for i in range(0, len(images), self.batch)]
 
         def prepared(place: int) -> Pixels | DataError:
             try:
@@ -176,6 +179,17 @@ class Backbone(ABC):
         }
 
 
+def sees_gpu() -> bool:
+    """Whether torch is here and sees a GPU; it is not loaded to say so where there is no driver of one."""
+    if "torch" not in sys.modules and not Path("/dev/nvidiactl").exists():
+        return False
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
+
+
 class TorchBackbone(Backbone):
     """A torch module from normalised images (n, 3, size, size) to features (n, dim), of this digest if one is given."""
 
@@ -184,9 +198,10 @@ class TorchBackbone(Backbone):
 
         from subspan.backbones.network import feature_dim, module_digest
 
+        super().__init__(name, module_digest(module), digest)
+        self.device = torch.device("cuda" if sees_gpu() else "cpu")
         # Three times faster on a CPU than the usual order of channels.
-        self.module = module.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-        super().__init__(name, module_digest(self.module), digest)
+        self.module = module.eval().requires_grad_(False).to(self.device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         self.preprocessing = preprocessing
         self.dim = feature_dim(self.module, preprocessing.size)
 
@@ -194,4 +209,5 @@ class TorchBackbone(Backbone):
         import torch
 
         with torch.inference_mode():
-            return self.module(torch.from_numpy(self.preprocessing.inputs(pixels))).float().numpy()
+            inputs = torch.from_numpy(self.preprocessing.inputs(pixels))
+            return self.module(inputs.to(self.device, memory_format=torch.channels_last)).float().cpu().numpy()

@@ -51,7 +51,8 @@ def load_backbone(name: str, digest: str | None = None) -> Backbone:
         if isinstance(error, UnpicklingError):  # torch's own words advise to run what the file holds
             reason = "it holds more than tensors and plain values, and was not read"
         reason = reason if len(reason) <= LONGEST else f"{reason[:LONGEST]} ..."
-        lacking = "needs" in source.facts and sys.modules.get(source.facts["needs"]) is None
+        needs = source.facts.get("needs")
+        lacking = needs and (isinstance(error, ModuleNotFoundError) or sys.modules.get(needs) is None)
         cure = f"; install what it needs with: {source.facts['install']}" if lacking else ""
         raise BackboneError(f"backbone '{name}' cannot be loaded: {reason}{cure}") from error
 

@@ -1,0 +1,79 @@
+"""Photographs a second that a packaged network sees on a CPU, in torch and in onnxruntime.
+
+``python benchmarks/eye.py [--network efficientnet-lite2]``: network alone, on photographs that are prepared, and with
+decoding, from JPEG files of 640 x 480 pixels; least of five runs each. The features of both engines are compared in
+the same run.
+"""
+
+import argparse
+import io
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+from PIL import Image
+
+from subspan.pretrained import efficientnet_lite as eye
+from subspan.pretrained.backbone import Backbone, Pixels, TorchBackbone
+from subspan.pretrained.onnx_file import OnnxBackbone
+
+RUNS = 5
+
+
+def photographs(count: int) -> list[bytes]:
+    """Encoded photographs: coloured noise, smooth as pictures are."""
+    random = np.random.default_rng(0)
+    encoded = []
+    for _ in range(count):
+        small = Image.fromarray(random.integers(0, 256, (30, 40, 3), dtype=np.uint8))
+        stream = io.BytesIO()
+        small.resize((640, 480), Image.Resampling.BICUBIC).save(stream, "JPEG", quality=90)
+        encoded.append(stream.getvalue())
+    return encoded
+
+
+def least(work: Callable[[], object]) -> float:
+    """Seconds of the fastest of `RUNS` runs, after one that is not counted."""
+    seconds = []
+    for _ in range(RUNS + 1):
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds[1:])
+
+
+def alone(backbone: Backbone, pixels: Pixels, _: list[bytes]) -> None:
+    for start in range(0, len(pixels), backbone.batch):
+        backbone.forward(pixels[start : start + backbone.batch])
+
+
+def with_decoding(backbone: Backbone, _: Pixels, images: list[bytes]) -> None:
+    backbone.features(images)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=32, help="photographs")
+    parser.add_argument("--network", choices=eye.SIZES, default=eye.LITE0)
+    options = parser.parse_args()
+    images = photographs(options.count)
+    print(f"{options.network}, {options.count} photographs, photographs a second")
+    print(f"{'threads':>7} {'':14} {'torch':>8} {'onnxruntime':>12} {'ratio':>6}")
+    for threads in (1, 2):
+        torch.set_num_threads(threads)  # onnxruntime's session takes as many
+        fast = eye.efficientnet_lite0("", None) if options.network == eye.LITE0 else eye.efficientnet_lite2("", None)
+        assert isinstance(fast, OnnxBackbone), "a GPU is here"
+        module = eye.in_torch(options.network, eye.read_weights(options.network))
+        slow = TorchBackbone(options.network, module, fast.preprocessing, fast.digest)
+        pixels = np.stack([fast.preprocessing.pixels(image) for image in images])
+        for what, see in (("alone", alone), ("with decoding", with_decoding)):
+            rates = [options.count / least(partial(see, one, pixels, images)) for one in (slow, fast)]
+            print(f"{threads:7} {what:14} {rates[0]:8.1f} {rates[1]:12.1f} {rates[1] / rates[0]:6.1f}")
+    difference = np.abs(fast.features(images) - slow.features(images)).max()
+    print(f"greatest difference of a feature: {difference:.1e} of {np.abs(slow.features(images)).max():.1f}")
+
+
+if __name__ == "__main__":
+    main()
