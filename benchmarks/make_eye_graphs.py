@@ -6,6 +6,7 @@ names each tensor as the wheel does, and is a few kilobytes. Needs ``onnx``; run
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper
@@ -21,7 +22,7 @@ def make_graph(weights: Mapping[str, NDArray], size: int) -> ModelProto:
     """EfficientNet-Lite from inputs (n, 3, size, size) to the means over places of its last maps (n, d)."""
     nodes: list[NodeProto] = []
 
-    def add(kind: str, inputs: list[str], name: str, **options: object) -> str:
+    def add(kind: str, inputs: list[str], name: str, **options: Any) -> str:
         nodes.append(helper.make_node(kind, inputs, [name], name, **options))
         return name
 

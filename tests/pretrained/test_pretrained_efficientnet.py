@@ -3,6 +3,8 @@
 import importlib.util
 import io
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +52,17 @@ def test_the_digest_is_the_one_of_catalogues_made_with_torch(monkeypatch):
     monkeypatch.setattr(eye, "sees_gpu", lambda: True)
     in_torch = load_backbone("efficientnet-lite0", KEPT)
     assert isinstance(in_torch, TorchBackbone)
+
+
+def test_neither_torch_nor_scikit_learn_is_loaded_to_look_at_photographs():
+    program = """
+import sys
+import numpy as np
+from subspan.pretrained.registry import load_backbone
+assert load_backbone("efficientnet-lite0").features([np.zeros((300, 260, 3), np.uint8)]).shape == (1, 1280)
+assert not {"torch", "sklearn", "pandas", "matplotlib"} & sys.modules.keys()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize("name", eye.SIZES)

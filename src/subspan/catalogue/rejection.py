@@ -17,7 +17,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp
 
 from subspan.arrays import FloatArray
@@ -36,6 +35,8 @@ def fit_temperature(scores: FloatArray, labels: NDArray[np.int64]) -> float:
     >>> np.exp(log_softmax(scores[0] / T)).round(2).tolist()
     [0.66, 0.34]
     """
+    from scipy.optimize import minimize_scalar  # here: listing classes fits nothing
+
     count, classes = scores.shape
     wanted = np.full(scores.shape, 1 / (count + 2) / max(classes - 1, 1))
     wanted[np.arange(count), labels] = (count + 1) / (count + 2)

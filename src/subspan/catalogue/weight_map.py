@@ -1,7 +1,6 @@
 """The rows of a catalogue's head on a plane, for people to look at."""
 
 import numpy as np
-from sklearn.decomposition import PCA
 
 from subspan.catalogue.records import MapPoint, WeightMap
 from subspan.catalogue.snapshot import Snapshot
@@ -13,10 +12,11 @@ def map_of(snapshot: Snapshot) -> WeightMap:
     """The rows on their two principal components; the newest classes and the base rows nearest to them marked."""
     rows = np.asarray(snapshot.classifier.rows_, np.float64)
     is_base = snapshot.classifier.is_base_
-    kept, points, shares = min(2, *rows.shape), np.zeros((len(rows), 2)), np.zeros(2)
-    with np.errstate(invalid="ignore", divide="ignore"):  # one class has no variance
-        plane = PCA(kept, svd_solver="full").fit(rows)
-    points[:, :kept], shares[:kept] = plane.transform(rows), np.nan_to_num(plane.explained_variance_ratio_)
+    along, lengths, _ = np.linalg.svd(rows - rows.mean(0), full_matrices=False)
+    along *= np.sign(along[np.abs(along).argmax(0), np.arange(along.shape[1])])  # or each sign would be chance
+    kept, points, shares = min(2, len(lengths)), np.zeros((len(rows), 2)), np.zeros(2)
+    points[:, :kept] = (along * lengths)[:, :kept]
+    shares[:kept] = (lengths**2 / max((lengths**2).sum(), np.finfo(float).tiny))[:kept]  # one class has no variance
     learned = [entry.classes for entry in snapshot.entries() if entry.kind == "add_classes"]
     newest = [name for name in snapshot.classes if learned and name in learned[-1]]
     unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(float).tiny)

@@ -1,8 +1,9 @@
 """``subspan serve``: a catalogue as a service with a page."""
 
+import os
+import sys
 import warnings
 
-import torch
 import typer
 from PIL.Image import DecompressionBombWarning
 
@@ -33,8 +34,10 @@ def serve(catalogue: CataloguePath, backbone: Network = None, trust: Trust = Fal
     except ImportError as error:
         raise ValueError(f"serve needs {error.name}; install it with: pip install 'subspan[serve]'") from error
     token, source = find_token(chosen)
-    # Clients keep the cores busy; threads of torch that wait for each other would only be in their way.
-    torch.set_num_threads(1)
+    # Clients keep the cores busy; threads of a network that wait for each other would only be in their way.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    if torch := sys.modules.get("torch"):  # loaded before, it does not look there again
+        torch.set_num_threads(1)
     warnings.simplefilter("ignore", DecompressionBombWarning)  # the service has a limit of its own, and says so itself
     opened = Catalogue.open(catalogue, backbone, trust=trust)
     app = create_app(opened, chosen, token)
