@@ -22,9 +22,9 @@ import sys
 import time
 from pathlib import Path
 
-from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.registry import create_method
 from subspan.learners.training.trained_part import TrainedPart
+from subspan.learners.training.trained_system import TrainedSystem
 from subspan.paper.single_session import HALVES
 
 SHOTS = (5, 1)  # of the single-session protocol; 5 first, which a part for 1 would stand in for where it is alone

@@ -1,8 +1,48 @@
-"""The kind of array that signatures everywhere speak of."""
+"""Arrays of two kinds, NumPy's and PyTorch's tensors: which one it is, what works on both, and from one to the other.
 
-from typing import Any
+Nothing here imports PyTorch before there is a tensor to make: whoever holds one has imported it.
+"""
+
+import sys
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+Array = Any  # a NumPy array or a tensor
+Kind = Literal["numpy", "torch"]
 FloatArray = NDArray[np.floating[Any]]
+
+
+def is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
+
+
+def kind_of(array: Array) -> Kind:
+    return "torch" if is_tensor(array) else "numpy"
+
+
+def functions_of(array: Array) -> Any:
+    """The module whose functions take this array: numpy or torch. Both have those of the array API standard.
+
+    >>> functions_of(np.ones(3)).concat([np.ones(1), np.zeros(1)])
+    array([1., 0.])
+    """
+    return sys.modules["torch"] if is_tensor(array) else np
+
+
+def as_numpy(array: Array) -> NDArray[Any]:
+    """The same numbers as a NumPy array; memory is shared where it can be."""
+    if not is_tensor(array):
+        return np.asarray(array)
+    array = array.detach().cpu()
+    return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
+
+
+def as_tensor(array: Array, dtype: Any = None) -> Any:
+    """The same numbers as a tensor, floating ones in a type if one is given; memory is shared where it can be."""
+    import torch
+
+    tensor = array if is_tensor(array) else torch.from_numpy(np.require(array, requirements=("C", "W")))
+    return tensor if dtype is None or not tensor.is_floating_point() else tensor.to(dtype)

@@ -352,15 +352,15 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike | Tensor) -> Any:
         """Scores (n, C); for two classes, as scikit-learn has it, the second's lead (n,)."""
         scores, _ = self._scores(X)
-        return like(X, scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
+        return like(X, (scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores).numpy())
 
     def class_scores(self, X: ArrayLike | Tensor) -> Any:
         """Scores (n, C), one column per class also where there are two."""
-        return like(X, self._scores(X)[0])
+        return like(X, self._scores(X)[0].numpy())
 
     def predict_proba(self, X: ArrayLike | Tensor) -> Any:
         """Probabilities (n, C), columns in the order of ``classes_``."""
-        return like(X, torch.softmax(self._scores(X)[0], dim=1))
+        return like(X, torch.softmax(self._scores(X)[0], dim=1).numpy())
 
     def predict(self, X: ArrayLike | Tensor) -> Any:
         """Labels (n,): a tensor for tensors where labels are numbers, else an array."""
@@ -603,19 +603,22 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
     def scorer(self) -> Callable[[Tensor], Tensor]:
         """The scores (n, C) as a function of features (n, d), nothing checked: for exporting the model."""
         state, method = self._now()
+        score = sessions.exported(method, state.learned, torch.float32)
 
-        def score(features: Tensor) -> Tensor:
+        def scores(features: Tensor) -> Tensor:
             scaled = features if state.scale is None else features / state.scale
-            return sessions.scores(method, state.learned.to(features), self._augment(scaled, state.with_bias))
+            return score(self._augment(scaled, state.with_bias))
 
-        return score
+        return scores
 
     def _scores(self, X: ArrayLike | Tensor) -> tuple[Tensor, NDArray[Any]]:
         """Scores (n, C), and the labels (C,) of their columns: another thread may teach meanwhile."""
         model = copy.copy(self)
-        score = model.scorer()
+        state, method = model._now()
         checked = validate_data(model, to_numpy(X), reset=False, dtype=[np.float64, np.float32])
-        return score(tensor_of(checked)), model.classes_
+        features = tensor_of(checked) if state.scale is None else tensor_of(checked) / state.scale
+        own = sessions.state_in("torch", state.learned, features.dtype)
+        return sessions.scores(method, own, self._augment(features, state.with_bias)), model.classes_
 
     def _begin(
         self, X: ArrayLike | Tensor, y: Labels, *, new: bool

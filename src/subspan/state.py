@@ -126,7 +126,7 @@ class ModelState:
         extra_meta: Mapping[str, Any] | None = None,
     ) -> store.Version:
         """This state as a version of a store, with the records of all sessions up to it and what callers add."""
-        tensors = {f"{BASE}{f.name}": getattr(self.base, f.name) for f in fields(self.base)}
+        tensors = {f"{BASE}{f.name}": getattr(self.base, f.name) for f in fields(self.base) if f.init}
         tensors |= {f"{LEARNED}{name}": array for name, array in self.learned.arrays.items()}
         tensors |= {name: getattr(self, name) for name in _OWN}
         first: dict[int, str] = {}  # what is one array is stored once

@@ -3,30 +3,40 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+
+from subspan.arrays import as_numpy, as_tensor, is_tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def to_numpy(values: Any) -> Any:
     """An array of a tensor; anything else as it is for scikit-learn to check, lists made arrays."""
-    if isinstance(values, Tensor):
-        return (values.float() if values.dtype is torch.bfloat16 else values).detach().cpu().numpy()
+    if is_tensor(values):
+        return as_numpy(values)
     return np.asarray(values) if isinstance(values, list | tuple) else values
 
 
-def tensor_of(array: ArrayLike) -> Tensor:
-    """A copy of an array as a tensor, however it lies in memory: reversed, read-only, in another byte order, longer."""
+def plain_copy(array: ArrayLike) -> NDArray[Any]:
+    """A copy of an array, however it lies in memory: reversed, read-only, in another byte order, longer."""
     array = np.asarray(array)
     native = array.dtype.newbyteorder("=") if array.dtype.itemsize <= 8 else np.float64
-    return torch.from_numpy(np.array(array, native, order="C"))
+    return np.array(array, native, order="C")
 
 
-def normalised(pixels: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+def tensor_of(array: ArrayLike) -> "Tensor":
+    """A copy of an array as a tensor."""
+    return as_tensor(plain_copy(array))
+
+
+def normalised(pixels: "Tensor", mean: tuple[float, ...], std: tuple[float, ...]) -> "Tensor":
     """uint8 (n, h, w, 3) to network inputs (n, 3, h, w), channels last in memory."""
+    import torch
+
     means, stds = (pixels.new_tensor(values, dtype=torch.float32) for values in (mean, std))
     return ((pixels.to(torch.float32) * (1 / 255) - means) / stds).permute(0, 3, 1, 2)
 
@@ -40,8 +50,9 @@ def length(vectors: NDArray[Any]) -> float:
     return float(np.einsum("nd,nd->", vectors, vectors, dtype=np.float64) / len(vectors)) ** 0.5
 
 
-def like(given: Any, values: Tensor) -> Any:
-    return values.to(given.device) if isinstance(given, Tensor) else values.numpy()
+def like(given: Any, values: NDArray[Any]) -> Any:
+    """Values as whoever gave this wants them: tensors for tensors."""
+    return as_tensor(values).to(given.device) if is_tensor(given) else values
 
 
 def finite(array: Any, name: str) -> NDArray[Any]:

@@ -11,11 +11,11 @@ from subspan.engine.statistics import class_means
 from subspan.learners.registry import create_method
 
 BASE = Base(
-    rows=torch.tensor([[3.0, 4.0], [0.0, 2.0]], dtype=torch.float64),
-    means=torch.tensor([[2.0, 0.0], [0.0, 4.0]], dtype=torch.float64),
+    rows=np.array([[3.0, 4.0], [0.0, 2.0]], dtype=np.float64),
+    means=np.array([[2.0, 0.0], [0.0, 4.0]], dtype=np.float64),
 )
-SUPPORT = torch.tensor([[1.0, 0.0], [3.0, 6.0], [-5.0, 0.0]], dtype=torch.float64)
-LABELS = torch.tensor([2, 2, 3])
+SUPPORT = np.array([[1.0, 0.0], [3.0, 6.0], [-5.0, 0.0]], dtype=np.float64)
+LABELS = np.array([2, 2, 3])
 
 
 def learn(method, base=BASE):
@@ -29,7 +29,7 @@ def test_imprint_by_hand():
     expected = [[0.6, 0.8], [0.0, 1.0], [2 / 13**0.5, 3 / 13**0.5], [-1.0, 0.0]]
     np.testing.assert_allclose(after.rows, expected, rtol=1e-12)
     assert int(after.steps) == 0
-    scores = method.scores(after, torch.tensor([[0.0, 5.0]], dtype=torch.float64))
+    scores = method.scores(after, np.array([[0.0, 5.0]], dtype=np.float64))
     np.testing.assert_allclose(scores[0] / 16, [0.8, 1.0, 3 / 13**0.5, 0.0], rtol=1e-12, atol=1e-12)
 
 
@@ -41,7 +41,7 @@ def test_prototype_by_hand():
     expected = [[0.6, 0.8], [0.0, 1.0], [0.5**0.5, 0.5**0.5], [-6 / 40**0.5, -2 / 40**0.5]]
     np.testing.assert_allclose(after.rows, expected, rtol=1e-12)
     # the query (1, 5) is (0, 3) from the centre, so its cosines are the rows' second coordinates
-    scores = method.scores(after, torch.tensor([[1.0, 5.0]], dtype=torch.float64))
+    scores = method.scores(after, np.array([[1.0, 5.0]], dtype=np.float64))
     np.testing.assert_allclose(scores[0] / 16, [row[1] for row in expected], rtol=1e-12)
 
 
@@ -54,7 +54,7 @@ def test_prototype_of_means_by_hand():
 def test_prototype_without_centring_is_imprinting():
     plain, imprint = create_method("prototype:centred=false"), create_method("imprint")
     np.testing.assert_array_equal(learn(plain).rows, learn(imprint).rows)
-    queries = torch.tensor([[1.0, 5.0], [-2.0, 0.5]], dtype=torch.float64)
+    queries = np.array([[1.0, 5.0], [-2.0, 0.5]], dtype=np.float64)
     np.testing.assert_array_equal(plain.scores(learn(plain), queries), imprint.scores(learn(imprint), queries))
 
 
@@ -67,27 +67,27 @@ def test_needs_follow_the_options():
 
 
 def test_the_scale_sharpens_probabilities_only():
-    queries = torch.tensor([[1.0, 5.0], [-2.0, 0.5]], dtype=torch.float64)
+    queries = np.array([[1.0, 5.0], [-2.0, 0.5]], dtype=np.float64)
     state = learn(create_method("imprint"))
     soft, sharp = (create_method("imprint", scale=s).scores(state, queries) for s in (1.0, 30.0))
     np.testing.assert_allclose(sharp, 30 * soft, rtol=1e-12)
-    assert torch.equal(soft.argmax(1), sharp.argmax(1))
+    np.testing.assert_array_equal(soft.argmax(1), sharp.argmax(1))
 
 
 def test_class_means_by_a_loop():
-    generator = torch.Generator().manual_seed(0)
-    support = torch.rand(3, 10, 4, generator=generator)
-    labels = torch.randint(5, 8, (3, 10), generator=generator)
-    labels[:, :3] = torch.tensor([5, 6, 7])
+    rng = np.random.default_rng(0)
+    support, labels = rng.random((3, 10, 4)), rng.integers(5, 8, (3, 10))
+    labels[:, :3] = np.array([5, 6, 7])
     means = class_means(support, labels, (5, 6, 7))
     for e in range(3):
         for k, c in enumerate((5, 6, 7)):
-            torch.testing.assert_close(means[e, k], support[e][labels[e] == c].mean(0))
+            np.testing.assert_allclose(means[e, k], support[e][labels[e] == c].mean(0), rtol=1e-12)
+    np.testing.assert_array_equal(class_means(torch.tensor(support), torch.tensor(labels), (5, 6, 7)), means)
 
 
 def test_calibrated_by_hand():
     """Covariance diag(3, 0) and 2/3 of its mean eigenvalue 1.5 give diag(4, 1), so z(x) is ((x - 1) / 2, y - 2)."""
-    base = replace(BASE, covariance=torch.tensor([[3.0, 0.0], [0.0, 0.0]], dtype=torch.float64))
+    base = replace(BASE, covariance=np.array([[3.0, 0.0], [0.0, 0.0]], dtype=np.float64))
     method = create_method("calibrated", shrinkage=2 / 3, learned=0.25, pull=0.5, sharpness=2.0, offset=0.1)
 
     def unit(x, y):
@@ -104,7 +104,7 @@ def test_calibrated_by_hand():
         expected.append(unit(*(0.5 * own + 0.5 * target)))
     after = learn(method, base)
     np.testing.assert_allclose(after.rows, expected, rtol=1e-12)
-    scores = method.scores(after, torch.tensor([[5.0, 3.0]], dtype=torch.float64))  # z = (2, 1)
+    scores = method.scores(after, np.array([[5.0, 3.0]], dtype=np.float64))  # z = (2, 1)
     np.testing.assert_allclose(
         scores[0] / 16, [unit(2, 1) @ row for row in expected] + np.array([0, 0, 0.1, 0.1]), rtol=1e-12
     )
@@ -117,6 +117,6 @@ def test_calibrated_without_its_corrections_is_the_prototype_of_means():
 
 
 def test_a_covariance_of_nothing_whitens_nothing():
-    base = replace(BASE, covariance=torch.zeros(2, 2, dtype=torch.float64))
+    base = replace(BASE, covariance=np.zeros((2, 2), dtype=np.float64))
     rows = create_method("calibrated:learned=0").start(base).rows
     np.testing.assert_allclose(rows, create_method("prototype:base=means").start(BASE).rows, rtol=1e-12)

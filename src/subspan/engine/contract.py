@@ -1,26 +1,51 @@
 """The contract: what everything that learns sessions is given, what it keeps, and what it answers.
 
-Arrays are what a learner works with, NumPy arrays or tensors; nothing here imports either. All arrays of a state may
-carry leading batch dimensions (draws, episodes), written ``(*batch, ...)``; what a batch shares has none.
+Arrays are what a learner works with, NumPy arrays or tensors, as its `Learner.arrays` says; nothing here imports
+either. All arrays of a state may carry leading batch dimensions (draws, episodes), written ``(*batch, ...)``; what a
+batch shares has none.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-Array = Any  # a NumPy array or a tensor
+from subspan.arrays import Array, Kind, functions_of
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
-class Base:
+class _Remembering:
+    """A record with room for what is derived from it."""
+
+    derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, key: Any, make: Callable[[], Made]) -> Made:
+        """What ``make`` derives from this record, made when first asked for; not stored and not passed on."""
+        if key not in self.derived:
+            self.derived.setdefault(key, make())
+        return self.derived[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "derived": {}}
+
+
+@dataclass(frozen=True)
+class Base(_Remembering):
     """What a learner may know of session 0. What it asks for in `Learner.needs` is there; the rest may be None."""
 
-    rows: Array  # (C0, d): as learned
+    rows: Array = None  # (C0, d): as learned; None where the learner starts from examples
     means: Array = None  # (C0, d): class means of training features
     embeddings: Array = None  # (C0, e): of class names or descriptions
     origin: Array = None  # (d,): the centre, where classes have been removed since
     covariance: Array = None  # (d, d): of training features within their classes
+    examples: Array = None  # (n, d): training features; while `Learner.start` runs, and never kept
+    labels: Array = None  # (n,): place of the class of each
+
+    @property
+    def class_count(self) -> int:
+        return len(self.means if self.rows is None else self.rows)
 
     @property
     def center(self) -> Array:
@@ -29,9 +54,10 @@ class Base:
             return self.origin
         return None if self.means is None else self.means.mean(0)
 
-    def to(self, other: Array) -> "Base":
-        """The same on another tensor's device, in its type."""
-        return Base(**{f.name: None if (t := getattr(self, f.name)) is None else t.to(other) for f in fields(self)})
+    def mapped(self, change: Callable[[Array], Array]) -> "Base":
+        """The same with every array changed."""
+        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        return Base(**{name: None if array is None else change(array) for name, array in arrays.items()})
 
 
 @dataclass(frozen=True)
@@ -69,9 +95,19 @@ class Session:
     def memories(self) -> list[Memory]:
         return [memory for memory in (self.base_memory, self.novel_memory) if memory is not None]
 
+    def mapped(self, change: Callable[[Array], Array]) -> "Session":
+        """The same with every array changed, those of the memories too."""
+        arrays: dict[str, Any] = {}
+        for name in ("support", "labels", "means", "embeddings", "share"):
+            arrays[name] = None if (array := getattr(self, name)) is None else change(array)
+        for name in ("base_memory", "novel_memory"):
+            memory = getattr(self, name)
+            arrays[name] = None if memory is None else Memory(change(memory.features), change(memory.labels))
+        return replace(self, **arrays)
+
 
 @dataclass(frozen=True)
-class State:
+class State(_Remembering):
     """What a learner knows after a session: named arrays, and nothing else. A session makes a new one."""
 
     base: Base
@@ -92,19 +128,15 @@ class State:
 
     @property
     def base_count(self) -> int:
-        return len(self.base.rows)
+        return self.base.class_count
 
     def after(self, *, steps: Array = 0, loss: Array | None = None, **arrays: Array) -> "State":
         """The state after a session: these arrays take the place of those of their names."""
         return State(self.base, {**self.arrays, **arrays}, steps, loss)
 
-    def to(self, other: Array) -> "State":
-        """The same on another tensor's device, in its type."""
-        return replace(self.mapped(lambda array: array.to(other)), base=self.base.to(other))
-
     def expanded(self, count: int) -> "State":
         """The same for a batch of so many problems; nothing is copied."""
-        return self.mapped(lambda array: array.expand(count, *array.shape))
+        return self.mapped(lambda array: functions_of(array).broadcast_to(array, (count, *array.shape)))
 
     def mapped(self, change: Callable[[Array], Array]) -> "State":
         """The state with every array changed; what is one array under two names stays one."""
@@ -121,6 +153,8 @@ class Learner(ABC):
     kind: ClassVar[str] = "method"  # what it is listed under; published ones: "system", "network-system"
     name: ClassVar[str]
     summary: ClassVar[str]
+    arrays: ClassVar[Kind] = "torch"  # what it works with; what is scored may be tensors, for a graph to be exported
+    from_examples: ClassVar[bool] = False  # starts from the base examples, where there are any, and not from rows
     moving_targets: ClassVar[bool] = False  # targets follow their rows
     uses_memory: ClassVar[bool] = True  # stored examples change what it learns
     uses_bias: ClassVar[bool] = True  # a bias, where the head has one, is the last weight of each row
@@ -156,6 +190,10 @@ class Learner(ABC):
     def forget(self, state: State, base: Base, places: Sequence[int]) -> State:
         """Without the classes at these places; ``base`` is what is left of session 0."""
         raise ValueError(f"method '{self.name}' cannot forget classes")
+
+    def merge(self, state: State, other: State) -> State:
+        """What two states of the same classes, taught different examples of them, know together."""
+        raise ValueError(f"method '{self.name}' cannot merge what two models know")
 
     def targets(self, base: Base, rows: Array, embeddings: Array) -> Array | None:
         """What novel rows (K, d) are pulled towards (K, d), or None."""

@@ -1,27 +1,30 @@
 """The engine: it starts learners, runs their sessions one after the other, and asks them for scores.
 
 The estimator, the catalogue above it and both protocols go through here, with one problem or with thousands at once.
+What they hand over may be NumPy arrays or tensors, and they get the same back: where a learner works with the others,
+arrays are converted on the way. States that stay are converted once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
+from subspan.arrays import Array, Kind, as_numpy, as_tensor, kind_of
 from subspan.engine.contract import Base, Learner, Memory, Session, State
 from subspan.engine.statistics import class_means
 
 
 def start(learner: Learner, base: Base, problems: int | None = None) -> State:
-    """What a learner knows after session 0, in a batch of so many problems or in none."""
-    state = learner.start(base)
+    """What a learner knows after session 0, in a batch of so many problems or in none; base examples are not kept."""
+    kept = base if base.examples is None else replace(base, examples=None, labels=None)
+    state = _like(_any_array(base), learner.start(_base_in(learner.arrays, base)), kept)
     return state if problems is None else state.expanded(problems)
 
 
-def session_of(support: Tensor, labels: Tensor, classes: Sequence[int], **more: Any) -> Session:
+def session_of(support: Array, labels: Array, classes: Sequence[int], **more: Any) -> Session:
     """A session on the classes at these places; support (*batch, n, d), labels (*batch, n), more: fields of `Session`.
 
     Without ``means`` those of the support are the classes' own.
@@ -33,26 +36,117 @@ def session_of(support: Tensor, labels: Tensor, classes: Sequence[int], **more: 
 def learn(learner: Learner, state: State, session: Session) -> State:
     """The state after one session."""
     if learner.only_batches and session.support.ndim == 2:
-        after = learner.learn(state.expanded(1), _as_batch(session))
+        after = learn(learner, state.expanded(1), _as_batch(session))
         return after.mapped(lambda array: array[0])
-    return learner.learn(state, session)
+    return _converted(learner, [(state, session)], lambda pairs: [learner.learn(*pairs[0])])[0]
 
 
-def scores(learner: Learner, state: State, queries: Tensor) -> Tensor:
+def learn_together(learner: Learner, sessions: Sequence[tuple[State, Session]]) -> list[State]:
+    """The states after several sessions that have nothing to do with one another."""
+    return _converted(learner, sessions, learner.learn_together)
+
+
+def scores(learner: Learner, state: State, queries: Array) -> Array:
     """Scores (*batch, q, C) of queries (q, d) or (*batch, q, d)."""
     if learner.only_batches and state.rows.ndim == 2:
-        return learner.scores(state.expanded(1), queries)[0]
-    return learner.scores(state, queries)
+        return scores(learner, state.expanded(1), queries)[0]
+    kind = kind_of(queries)
+    if kind == learner.arrays:
+        return learner.scores(state_in(kind, state), queries)
+    if kind == "torch":
+        return as_tensor(learner.scores(state_in("numpy", state), as_numpy(queries))).to(queries.device)
+    asked = as_tensor(queries)
+    return as_numpy(learner.scores(state_in("torch", state, asked.dtype), asked))
 
 
-def steps_of(state: State, problems: int) -> Tensor:
+def forget(learner: Learner, state: State, base: Base, places: Sequence[int]) -> State:
+    """The state without the classes at these places; ``base`` is what is left of session 0."""
+    own = learner.forget(state_in(learner.arrays, state), _base_in(learner.arrays, base), places)
+    return _like(_any_array(base), own, base)
+
+
+def merge(learner: Learner, state: State, other: State) -> State:
+    """What two states of the same classes, taught different examples of them, know together."""
+    example = _any_array(state.base)
+    own = learner.merge(state_in(learner.arrays, state), state_in(learner.arrays, other))
+    return _like(example, own, _base_in(kind_of(example), own.base))
+
+
+def steps_of(state: State, problems: int) -> NDArray[Any]:
     """The steps (problems,) of the session that led to a state."""
-    return torch.as_tensor(state.steps).expand(problems).cpu()
+    return np.broadcast_to(as_numpy(state.steps), (problems,))
 
 
 def seed_of(*numbers: int) -> int:
     """One seed from several numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
+
+
+# From one kind of array to the other
+
+
+def state_in(kind: Kind, state: State, dtype: Any = None) -> State:
+    """A state in arrays of a kind, tensors in a type if one is given."""
+    arrays = state.arrays.values()
+    if all(kind_of(array) == kind and (dtype is None or array.dtype == dtype) for array in arrays):
+        return state
+    change = _conversion(kind, dtype)
+    return state.once((kind, dtype), lambda: replace(state.mapped(change), base=_base_in(kind, state.base, dtype)))
+
+
+def exported(learner: Learner, state: State, dtype: Any) -> Callable[[Array], Array]:
+    """Scores as a function of tensors (q, d) of a type, for a graph, which holds the state and what follows from it."""
+    batched = learner.only_batches and state.rows.ndim == 2
+    state = state_in("numpy", state.expanded(1) if batched else state)
+    scores(learner, state, np.zeros((1, _any_array(state.base).shape[-1]), np.float32))  # derives what answers need
+    changed = state_in("torch", state, dtype)
+    for record, tensors in ((state, changed), (state.base, changed.base)):
+        for key, value in record.derived.items():
+            tensors.derived.setdefault(key, _tensors(value, dtype))
+    return lambda queries: learner.scores(changed, queries)[0] if batched else learner.scores(changed, queries)
+
+
+def _tensors(value: Any, dtype: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_tensors(part, dtype) for part in value)
+    return as_tensor(value, dtype) if isinstance(value, np.ndarray) else value
+
+
+def _base_in(kind: Kind, base: Base, dtype: Any = None) -> Base:
+    if kind_of(_any_array(base)) == kind and dtype is None:
+        return base
+    return base.once((kind, dtype), lambda: base.mapped(_conversion(kind, dtype)))
+
+
+def _conversion(kind: Kind, dtype: Any = None) -> Callable[[Array], Array]:
+    return as_numpy if kind == "numpy" else lambda array: as_tensor(array, dtype)
+
+
+def _any_array(base: Base) -> Array:
+    return base.means if base.rows is None else base.rows
+
+
+def _converted(
+    learner: Learner,
+    pairs: Sequence[tuple[State, Session]],
+    run: Callable[[list[tuple[State, Session]]], list[State]],
+) -> list[State]:
+    """Run sessions in the learner's own kind of array; states come back in the kind they had."""
+    change = _conversion(learner.arrays)
+    if all(kind_of(session.support) == learner.arrays for _, session in pairs):
+        return run(list(pairs))
+    own = [(state_in(learner.arrays, state), session.mapped(change)) for state, session in pairs]
+    return [_like(session.support, after, state.base) for (state, session), after in zip(pairs, run(own), strict=True)]
+
+
+def _like(example: Array, state: State, base: Base) -> State:
+    """A state on this base, with arrays of the kind of an example and on its device."""
+    if all(kind_of(array) == kind_of(example) for array in state.arrays.values()):
+        return state if state.base is base else replace(state, base=base)
+    if kind_of(example) == "torch":
+        return replace(state.mapped(lambda array: as_tensor(array).to(example.device)), base=base)
+    steps, loss = as_numpy(state.steps), None if state.loss is None else as_numpy(state.loss)
+    return replace(state.mapped(as_numpy), base=base, steps=steps, loss=loss)
 
 
 def _as_batch(session: Session) -> Session:

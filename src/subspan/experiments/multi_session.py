@@ -93,7 +93,7 @@ def run_together(
     began = time.perf_counter()
     runs = [_Run(protocol, file, method, memory, vectors, torch.device(device)) for protocol, file, vectors in files]
     for session in range(1, runs[0].session_count + 1):
-        states = method.learn_together([run.prepare(session) for run in runs])
+        states = sessions.learn_together(method, [run.prepare(session) for run in runs])
         for run, state in zip(runs, states, strict=True):
             run.accept(session, state)
         if on_session is not None:
@@ -151,7 +151,7 @@ class _Run:
     def accept(self, session: int, state: State) -> None:
         """Take over the state after a session and measure."""
         self.state = state
-        self.steps.append(sessions.steps_of(state, len(self.images)).numpy())
+        self.steps.append(sessions.steps_of(state, len(self.images)))
         self._measure()
         if session == 1:
             classes = range(self.features.base_count, self._seen_classes(1))

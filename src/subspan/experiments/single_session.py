@@ -158,7 +158,7 @@ class Stage:
             method=spec_of(method),
             shots=episodes.support.shape[2],
             **accuracy,
-            steps=sessions.steps_of(state, len(episodes)).double().numpy(),
+            steps=sessions.steps_of(state, len(episodes)).astype(np.float64),
             seconds=time.perf_counter() - began,
             protocol=episodes.protocol,
             weight_space=weight_space(method, state, embeddings, names),

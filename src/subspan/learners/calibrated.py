@@ -1,13 +1,14 @@
 """Calibrated prototypes: whitened, drawn towards similar base classes, balanced against them; no training."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 
-import torch
-from torch import Tensor
+import numpy as np
+from scipy.linalg import solve_triangular
 
+from subspan.arrays import Array
 from subspan.engine.contract import Base, State
-from subspan.learners.parts.cosine import CosineLearner, drawn_towards, unit
+from subspan.learners.parts.cosine import CosineLearner
+from subspan.learners.parts.vectors import drawn_towards, unit
 from subspan.learners.registry import register
 from subspan.values import check_options, option
 
@@ -44,27 +45,35 @@ class Calibrated(CosineLearner):
     def needs(self) -> frozenset[str]:
         return frozenset({"means", "covariance"} if self.whiten else {"means"})
 
-    def represent(self, base: Base, features: Tensor) -> Tensor:
+    def represent(self, base: Base, features: Array) -> Array:
         centred = features - base.center
-        return unit(centred @ _root(base.covariance, self.shrinkage)[1].mT if self.whiten else centred)
+        return unit(centred @ self._roots(base)[1].mT if self.whiten else centred)
 
-    def base_rows(self, base: Base) -> Tensor:
-        learned = base.rows @ _root(base.covariance, self.shrinkage)[0] if self.whiten else base.rows
+    def base_rows(self, base: Base) -> Array:
+        learned = base.rows @ self._roots(base)[0] if self.whiten else base.rows
         return unit(self.learned * unit(learned) + (1 - self.learned) * self.represent(base, base.means))
 
-    def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:
+    def row_of_mean(self, base: Base, mean: Array) -> Array:
         return drawn_towards(self.represent(base, mean), self.base_rows(base), self.pull, self.sharpness)
 
-    def scores(self, state: State, queries: Tensor) -> Tensor:
+    def scores(self, state: State, queries: Array) -> Array:
         scores = super().scores(state, queries)
         scores[..., state.base_count :] += self.scale * self.offset
         return scores
 
+    def _roots(self, base: Base) -> tuple[Array, Array]:
+        """L (d, d) and its inverse: one factorisation for all queries of a base session."""
+        return base.once(("roots", self.shrinkage), lambda: roots(base.covariance, self.shrinkage))
 
-@lru_cache(maxsize=2)  # by the tensor itself, which nobody changes: one factorisation for all queries of a model
-def _root(covariance: Tensor, shrinkage: float) -> tuple[Tensor, Tensor]:
-    """L (d, d) and its inverse, with L L^T the covariance plus the identity times shrinkage and its mean eigenvalue."""
-    identity = torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
+
+def roots(covariance: Array, shrinkage: float) -> tuple[Array, Array]:
+    """L (d, d) and its inverse, with L L^T the covariance plus the identity times shrinkage and its mean eigenvalue.
+
+    >>> roots(np.diag([3.0, 5.0]), 0.25)[0]
+    array([[2.        , 0.        ],
+           [0.        , 2.44948974]])
+    """
+    identity = np.eye(len(covariance), dtype=covariance.dtype)
     scale = covariance.diagonal().mean()
-    root = torch.linalg.cholesky(covariance + identity * torch.where(scale > 0, shrinkage * scale, 1.0))
-    return root, torch.linalg.solve_triangular(root, identity, upper=False)
+    root = np.linalg.cholesky(covariance + identity * (shrinkage * scale if scale > 0 else 1))
+    return root, solve_triangular(root, identity, lower=True)

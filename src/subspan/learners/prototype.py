@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from torch import Tensor
-
+from subspan.arrays import Array
 from subspan.engine.contract import Base
-from subspan.learners.parts.cosine import CosineLearner, unit
+from subspan.learners.parts.cosine import CosineLearner
+from subspan.learners.parts.vectors import unit
 from subspan.learners.registry import register
 from subspan.values import option
 
@@ -29,13 +29,13 @@ class Prototype(CosineLearner):
     def needs(self) -> frozenset[str]:
         return frozenset({"means"} if self.centred or self.base == "means" else ())
 
-    def center(self, base: Base) -> Tensor | float:
+    def center(self, base: Base) -> Array | float:
         return base.center if self.centred else 0.0
 
-    def base_rows(self, base: Base) -> Tensor:
+    def base_rows(self, base: Base) -> Array:
         if self.base == "rows":
             return unit(base.rows)
         return self.row_of_mean(base, base.means)
 
-    def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:
+    def row_of_mean(self, base: Base, mean: Array) -> Array:
         return self.represent(base, mean)

@@ -16,10 +16,11 @@ from subspan.experiments.named_features import find_embeddings, usual_embeddings
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.runs import Job, Split, run_jobs
 from subspan.features.feature_set import FeatureSet
-from subspan.learners.parts.system import DrawnFeaturesWarning, System, TrainedSystem
+from subspan.learners.parts.system import System
 from subspan.learners.registry import create_method, list_network_systems, list_systems, method_class, method_options
 from subspan.learners.training.network_system import NetworkSystem
 from subspan.learners.training.trained_part import TrainedPart, TrainedPartError
+from subspan.learners.training.trained_system import DrawnFeaturesWarning, TrainedSystem
 from subspan.paper.published import published
 from subspan.paper.sources import EVERY
 from subspan.paper.stored_results import StoredResult, stored_results

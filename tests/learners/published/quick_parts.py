@@ -11,11 +11,11 @@ import torch
 from subspan import IncrementalClassifier, checks
 from subspan.engine.contract import Base, Learner
 from subspan.features.feature_set import FeatureSet
-from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.registry import create_method, spec_of
 from subspan.learners.training.features import TrainingFeatures
 from subspan.learners.training.run import TrainingRun
 from subspan.learners.training.trained_part import TrainedPart, signature_of
+from subspan.learners.training.trained_system import TrainedSystem
 
 # The published settings are for hours on a GPU; these for the few classes and dimensions of made-up features.
 QUICK = {

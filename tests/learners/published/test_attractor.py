@@ -113,7 +113,7 @@ def test_a_session_is_solved_at_its_attractors(tmp_path, bias):
     features = training(bias)
     system = Attractor(shots=2)
     system = Attractor(trained=str(write_part(system, features, tmp_path / "part.safetensors", steps=3)))
-    base = features.base.to(torch.zeros((), dtype=torch.float64))
+    base = features.base.mapped(torch.Tensor.double)
     support = numbers(4, D, seed=4)
     if bias:
         assert features.bias is not None

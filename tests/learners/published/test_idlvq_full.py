@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.results import MethodResult
-from subspan.learners.parts.cosine import unit
+from subspan.learners.parts.vectors import unit
 from subspan.learners.published.idlvq_full import Idlvq, calibrated
 from subspan.learners.training.run import TrainingRun
 from subspan.train.maps import SplitMaps

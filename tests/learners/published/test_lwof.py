@@ -21,7 +21,7 @@ def test_rows_are_generated_as_published(tmp_path):
     path = write_part(system, training, tmp_path / "part.safetensors")
     system = Lwof(shots=2, trained=str(path))
     part = {name: tensor.double().numpy() for name, tensor in system.part(training.base).tensors.items()}
-    base = training.base.to(torch.zeros((), dtype=torch.float64))
+    base = training.base.mapped(torch.Tensor.double)
     support = torch.randn(3, D, generator=generator, dtype=torch.float64)
     after = system.learn(system.start(base), session_of(support, torch.tensor([8, 9, 8]), (8, 9)))
     found = after.rows

@@ -33,7 +33,7 @@ from subspan.learners.training.session_training import (
     without_repeats,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::subspan.learners.parts.system.DrawnFeaturesWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::subspan.learners.training.trained_system.DrawnFeaturesWarning")
 WORLD = make_world()
 WORDS = WORLD.embeddings["words"]
 TENSORS = FeatureTensors.of(WORLD, WORDS, use_bias=False, device="cpu", dtype=torch.float64)

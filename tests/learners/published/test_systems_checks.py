@@ -4,8 +4,8 @@ import pytest
 from quick_parts import spec_for_checks
 
 from subspan import checks
-from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.registry import list_systems, method_class, method_options
+from subspan.learners.training.trained_system import TrainedSystem
 
 SPECS = {name: name for name in list_systems()} | {"ranpac": "ranpac:width=150,samples=30"}
 # Transformed statistics are drawn from all base classes, and a regression weighs all classes against each other:

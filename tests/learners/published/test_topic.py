@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from subspan.backbones.heads import EuclideanHead
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.results import MethodResult
-from subspan.learners.parts.cosine import unit
+from subspan.learners.parts.vectors import unit
 from subspan.learners.published.topic import Topic, overlap, session_logits
 from subspan.learners.registry import create_method
 from subspan.learners.training.network_system import of_problem, tail_in

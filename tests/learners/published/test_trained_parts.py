@@ -15,11 +15,11 @@ from safetensors.torch import save_file
 from subspan.experiments.multi_session import MultiSession
 from subspan.features.feature_set import FeatureSet
 from subspan.files.arrays import SUFFIXES, read_arrays, write_arrays
-from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.registry import create_method
 from subspan.learners.training import trained_part
 from subspan.learners.training.features import TrainingFeatures
 from subspan.learners.training.trained_part import HEADER, TrainedPart, TrainedPartError, find_part, signature_of
+from subspan.learners.training.trained_system import TrainedSystem
 
 WORLD = make_world()
 FEATURES = TrainingFeatures.drawn(WORLD, 40, seed=1)

@@ -16,12 +16,12 @@ from subspan.experiments.metrics import interval_half_width
 from subspan.experiments.named_features import find_embeddings, named
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.features.feature_set import FeatureSet
-from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.registry import create_method, list_methods, method_class, spec_of
 from subspan.learners.training.features import TrainingFeatures
 from subspan.learners.training.network_system import NetworkSystem
 from subspan.learners.training.part_training import train_system
 from subspan.learners.training.run import Training
+from subspan.learners.training.trained_system import TrainedSystem
 from subspan.paper.network_systems import store_result
 from subspan.train.collect import Contents
 from subspan.train.pack import collect_base

@@ -4,13 +4,10 @@ A feature file keeps the class means and the pooled within-class covariance of t
 features. Systems that need more of them, in another space or example by example, get these draws instead.
 """
 
-from functools import lru_cache
-
 import torch
 from torch import Tensor
 
 
-@lru_cache(maxsize=2)  # by the tensors themselves, which nobody changes
 def base_samples(means: Tensor, covariance: Tensor, count: int, seed: int) -> Tensor:
     """Draws (C0, count, d) from N(mean of the class, pooled covariance); means (C0, d), covariance (d, d)."""
     drawn = noise((len(means), count, means.shape[1]), seed, means)

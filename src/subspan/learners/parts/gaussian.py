@@ -1,7 +1,6 @@
 """What systems with second-order statistics share: a row is a class's mean and the factors of its own covariance."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -44,7 +43,8 @@ class GaussianSystem(System):
         """
         if self.tukey == 1:
             return base.means, base.covariance
-        return _statistics(base.means, base.covariance, self.tukey, self.samples, self.seed)
+        given = self.tukey, self.samples, self.seed
+        return base.once(("transformed", *given), lambda: _statistics(base.means, base.covariance, *given))
 
     def base_rows(self, base: Base) -> Tensor:
         means, _ = self.base_statistics(base)
@@ -106,7 +106,6 @@ def reduced(vectors: Tensor, count: int) -> Tensor:
     return torch.cat([vectors, vectors.new_zeros(count - len(vectors), vectors.shape[1])])
 
 
-@lru_cache(maxsize=2)  # by the tensors themselves, which nobody changes
 def _statistics(means: Tensor, covariance: Tensor, tukey: float, samples: int, seed: int) -> tuple[Tensor, Tensor]:
     """Class means and pooled covariance of draws, negative ones set to 0, raised to a power."""
     drawn = base_samples(means, covariance, samples, seed).clamp(min=0) ** tukey

@@ -3,9 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor
-
+from subspan.arrays import Array, functions_of, is_tensor
 from subspan.engine.contract import Base, Learner, Session, State
 
 
@@ -14,7 +12,7 @@ class RowLearner(Learner):
 
     per_class: tuple[str, ...] = ("rows", "references")  # arrays (*batch, C, ...) with an entry for each class
 
-    def base_rows(self, base: Base) -> Tensor:
+    def base_rows(self, base: Base) -> Array:
         """The rows (C0, w) of session 0."""
         return base.rows
 
@@ -25,7 +23,7 @@ class RowLearner(Learner):
     @abstractmethod
     def learn(self, state: State, session: Session) -> State: ...
 
-    def scores(self, state: State, queries: Tensor) -> Tensor:
+    def scores(self, state: State, queries: Array) -> Array:
         return queries @ state.rows.mT
 
     def forget(self, state: State, base: Base, places: Sequence[int]) -> State:
@@ -36,15 +34,15 @@ class RowLearner(Learner):
         return State(base, arrays)
 
 
-def with_places(rows: Tensor, session: Session) -> Tensor:
+def with_places(rows: Array, session: Session) -> Array:
     """A copy of rows (*batch, C, w) with rows of zeros for the new classes of a session."""
     if not session.new:
-        return rows.clone()
-    extra = rows.new_zeros(*rows.shape[:-2], len(session.classes), rows.shape[-1])
-    return torch.cat([rows, extra], dim=-2)
+        return rows.clone() if is_tensor(rows) else rows.copy()
+    functions, shape = functions_of(rows), (*rows.shape[:-2], len(session.classes), rows.shape[-1])
+    return functions.concat([rows, functions.zeros(shape, dtype=rows.dtype, device=rows.device)], axis=-2)
 
 
-def with_learned(state: State, session: Session, learned: Tensor) -> Tensor:
+def with_learned(state: State, session: Session, learned: Array) -> Array:
     """All rows (*batch, C, w), those of the session replaced; a known class keeps its earlier examples' share."""
     rows, places = with_places(state.rows, session), list(session.classes)
     if session.share is not None:

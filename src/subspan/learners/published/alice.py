@@ -6,8 +6,9 @@ from torch import Tensor
 
 from subspan.engine.contract import Base
 from subspan.learners.parts.base_samples import base_samples
-from subspan.learners.parts.cosine import CosineLearner, unit
+from subspan.learners.parts.cosine import CosineLearner
 from subspan.learners.parts.system import System
+from subspan.learners.parts.vectors import unit
 from subspan.learners.registry import register
 from subspan.values import option
 
@@ -29,6 +30,7 @@ class Alice(System, CosineLearner):
     slots that is farther, so it finds them only roughly [C].
     """
 
+    arrays = "torch"  # as its draws are
     name = "alice"
     summary = "cosine to means, base means of as few examples as novel ones; no training"
     reference = "Peng et al., ECCV 2022"

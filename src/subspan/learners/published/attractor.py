@@ -10,15 +10,15 @@ from torch import Tensor
 from subspan.engine.contract import Base, Session, State
 from subspan.engine.objective import append_one
 from subspan.engine.statistics import class_means
-from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.heads import attend
 from subspan.learners.parts.rows import with_learned, with_places
-from subspan.learners.parts.system import TrainedSystem
+from subspan.learners.parts.vectors import unit
 from subspan.learners.registry import register
 from subspan.learners.training.attracted_rows import attracted_rows
 from subspan.learners.training.episodes import EpisodeShape, FakeEpisodes, dropped, meta_train
 from subspan.learners.training.features import TrainingFeatures
 from subspan.learners.training.run import Training, TrainingRun
+from subspan.learners.training.trained_system import TrainedSystem
 from subspan.values import check_options, option
 
 HIDDEN = 50

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from subspan.engine.contract import Base
-from subspan.learners.parts.cosine import drawn_towards, unit
+from subspan.learners.parts.vectors import drawn_towards, unit
 from subspan.learners.published.fecam import Fecam
 from subspan.learners.registry import register
 from subspan.values import check_options, option

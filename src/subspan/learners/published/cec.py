@@ -8,13 +8,13 @@ from torch import Tensor
 
 from subspan.engine.contract import Base, Session, State
 from subspan.engine.statistics import class_means
-from subspan.learners.parts.heads import cosine_scores
 from subspan.learners.parts.rows import with_learned
-from subspan.learners.parts.system import TrainedSystem
+from subspan.learners.parts.vectors import cosine_scores
 from subspan.learners.registry import register
 from subspan.learners.training.episodes import check_examples, draw_classes, draw_items, dropped
 from subspan.learners.training.features import TrainingFeatures
 from subspan.learners.training.run import Training, TrainingRun
+from subspan.learners.training.trained_system import TrainedSystem
 from subspan.values import check_options, option
 
 NORM_EPSILON = 1e-5

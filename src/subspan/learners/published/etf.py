@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn.functional import layer_norm, leaky_relu
 
 from subspan.engine.contract import Base, Session, State
-from subspan.learners.parts.cosine import unit
-from subspan.learners.parts.heads import cosine_scores, simplex
+from subspan.learners.parts.heads import simplex
+from subspan.learners.parts.vectors import cosine_scores, unit
 from subspan.learners.registry import register
 from subspan.learners.training.features import TrainingFeatures
 from subspan.learners.training.run import Training, TrainingRun

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from subspan.engine.contract import State
-from subspan.learners.parts.cosine import unit
 from subspan.learners.parts.gaussian import GaussianSystem
-from subspan.learners.parts.heads import euclidean_scores
+from subspan.learners.parts.vectors import euclidean_scores, unit
 from subspan.learners.registry import register
 from subspan.values import check_options, option
 

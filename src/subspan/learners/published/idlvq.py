@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from subspan.engine.contract import Base, Session, State
-from subspan.learners.parts.heads import euclidean_scores
 from subspan.learners.parts.rows import with_places
+from subspan.learners.parts.vectors import euclidean_scores
 from subspan.learners.registry import register
 from subspan.learners.training.features import TrainingFeatures
 from subspan.learners.training.run import Training, TrainingRun

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from subspan.engine.contract import Session, State
 from subspan.engine.statistics import class_means
-from subspan.learners.parts.cosine import unit
-from subspan.learners.parts.heads import euclidean_scores
+from subspan.learners.parts.vectors import euclidean_scores, unit
 from subspan.learners.published.idlvq import quantisation_loss, spread_within
 from subspan.learners.registry import register
 from subspan.learners.training.network_system import NetworkSystem, Prepared, in_state, learn_apart, tail_in

@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from torch import Tensor
-
+from subspan.arrays import Array
 from subspan.engine.contract import Base, Session, State
 from subspan.engine.statistics import class_means
-from subspan.learners.parts.cosine import unit
-from subspan.learners.parts.heads import cosine_scores, euclidean_scores
 from subspan.learners.parts.rows import with_learned
 from subspan.learners.parts.system import System
+from subspan.learners.parts.vectors import cosine_scores, euclidean_scores, unit
 from subspan.learners.registry import register
 from subspan.values import option
 
@@ -33,6 +31,7 @@ class NearestClassMean(System):
     means of raw base features only, so with ``before`` a base prototype is the normalised raw mean.
     """
 
+    arrays = "numpy"
     name = "ncm"
     summary = "nearest class mean, by cosine (decoupled cosine) or Euclidean distance; no training"
     reference = "Mensink et al. 2013; CEC's decoupled cosine (Zhang et al. 2021)"
@@ -52,7 +51,7 @@ class NearestClassMean(System):
     def needs(self) -> frozenset[str]:
         return frozenset({"means"} if self.centred or self.base == "means" else ())
 
-    def base_rows(self, base: Base) -> Tensor:
+    def base_rows(self, base: Base) -> Array:
         if self.base == "rows":
             return unit(base.rows)
         return self._averaged(self._represent(base, base.means))
@@ -61,14 +60,14 @@ class NearestClassMean(System):
         means = class_means(self._represent(state.base, session.support), session.labels, session.classes)
         return state.after(rows=with_learned(state, session, self._averaged(means)))
 
-    def scores(self, state: State, queries: Tensor) -> Tensor:
+    def scores(self, state: State, queries: Array) -> Array:
         score = cosine_scores if self.distance == "cosine" else euclidean_scores
         return self.scale * score(state.rows, self._represent(state.base, queries))
 
-    def _represent(self, base: Base, features: Tensor) -> Tensor:
+    def _represent(self, base: Base, features: Array) -> Array:
         if self.centred:
             features = features - base.center
         return unit(features) if self.before else features
 
-    def _averaged(self, means: Tensor) -> Tensor:
+    def _averaged(self, means: Array) -> Array:
         return unit(means) if self.after else means

@@ -1,7 +1,6 @@
 """RanPAC: ridge regression on random non-linear features."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -52,29 +51,36 @@ class Ranpac(GaussianSystem):
 
     def scores(self, state: State, queries: Tensor) -> Tensor:
         base, rows, count = state.base, state.rows, state.base_count
-        _, covariance = self.base_statistics(base)
-        novel_draws = self.draws(covariance, range(count, rows.shape[-2]), self.beta)
+        novel_draws = self.draws(base, range(count, rows.shape[-2]), self.beta)
         seen = random_features(self.transform(queries), novel_draws.projection).expand(*rows.shape[:-2], -1, -1)
         scores = rows.new_empty(*seen.shape[:-1], rows.shape[-2])
-        known = _base_moments(self, base.means, base.covariance)  # base rows with their G and Q: mostly all problems'
+        known = base.once(self, lambda: self._base_moments(base))  # base rows with their G and Q: mostly all problems'
         for at in np.ndindex(*rows.shape[:-2]):
             base_rows, novel_rows = rows[at][:count], rows[at][count:]
             if not torch.equal(known[0], base_rows):
-                known = (base_rows, *self.moments_of(base_rows, self.draws(covariance, range(count))))
+                known = (base_rows, *self.moments_of(base_rows, self.draws(base, range(count))))
             gram, sums = self.moments_of(novel_rows, novel_draws)
             gram += known[1]
             scores[at] = seen[at] @ ridge_rows(gram, torch.cat([known[2], sums]), self.ridge).mT
         return scores
 
-    def draws(self, covariance: Tensor, classes: range, beta: float = 1.0) -> "ProjectedDraws":
+    def draws(self, base: Base, classes: range, beta: float = 1.0) -> "ProjectedDraws":
         """Draws for some classes by their places; ``beta`` is a factor on their covariances."""
+        _, covariance = self.base_statistics(base)
         d = len(covariance)
-        projection, projected_root = _projections(covariance, self.width, self.seed)
+        projection, projected_root = base.once(
+            ("projections", self), lambda: projections(covariance, self.width, self.seed)
+        )
         drawn = covariance.new_empty(len(classes), self.samples, d + self.factors)
         for own, place in zip(drawn, classes, strict=True):
             own.copy_(noise((self.samples, d + self.factors), self.seed + 1 + place, covariance))
         drawn *= beta**0.5
         return ProjectedDraws(projection, drawn[..., :d] @ projected_root, drawn[..., d:])
+
+    def _base_moments(self, base: Base) -> tuple[Tensor, Tensor, Tensor]:
+        """The rows of base classes as session 0 leaves them, with their G and Q."""
+        rows = self.base_rows(base)
+        return rows, *self.moments_of(rows, self.draws(base, range(len(rows))))
 
     def moments_of(self, rows: Tensor, draws: "ProjectedDraws") -> tuple[Tensor, Tensor]:
         """G (M, M) and Q (C, M) of the examples drawn for rows (C, (1 + factors) * d)."""
@@ -130,16 +136,7 @@ def ridge_rows(gram: Tensor, sums: Tensor, ridge: float) -> Tensor:
     return torch.cholesky_solve(sums.mT, torch.linalg.cholesky(shifted)).mT
 
 
-@lru_cache(maxsize=2)  # by the tensors themselves, which nobody changes
-def _projections(covariance: Tensor, width: int, seed: int) -> tuple[Tensor, Tensor]:
+def projections(covariance: Tensor, width: int, seed: int) -> tuple[Tensor, Tensor]:
     """R (d, M), and what takes standard normal numbers (n, d) to x R (n, M) of draws x with a covariance (d, d)."""
     projection = noise((len(covariance), width), seed, covariance)
     return projection, root_of(covariance).mT @ projection
-
-
-@lru_cache(maxsize=2)  # by the tensors themselves, which nobody changes
-def _base_moments(system: Ranpac, means: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows of base classes as session 0 leaves them, with their G and Q."""
-    base = Base(means, means, covariance=covariance)
-    rows, (_, covariance) = system.base_rows(base), system.base_statistics(base)
-    return rows, *system.moments_of(rows, system.draws(covariance, range(len(rows))))

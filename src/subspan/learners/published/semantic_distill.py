@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, leaky_relu, log_softmax, softmax
 
 from subspan.engine.contract import Base, Session, State
-from subspan.learners.parts.cosine import unit
-from subspan.learners.parts.heads import cosine_scores
 from subspan.learners.parts.rows import with_places
+from subspan.learners.parts.vectors import cosine_scores, unit
 from subspan.learners.registry import register
 from subspan.learners.training.features import TrainingFeatures
 from subspan.learners.training.run import Training, TrainingRun

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
+from subspan.arrays import Array
 from subspan.engine.contract import Base
-from subspan.learners.parts.cosine import CosineLearner, drawn_towards, unit
+from subspan.learners.parts.cosine import CosineLearner
 from subspan.learners.parts.system import System
+from subspan.learners.parts.vectors import drawn_towards, unit
 from subspan.learners.registry import register
 from subspan.values import check_options, option
 
@@ -44,8 +44,8 @@ class Teen(System, CosineLearner):
     def needs(self) -> frozenset[str]:
         return frozenset({"means"})
 
-    def base_rows(self, base: Base) -> Tensor:
+    def base_rows(self, base: Base) -> Array:
         return unit(base.means)
 
-    def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:
+    def row_of_mean(self, base: Base, mean: Array) -> Array:
         return drawn_towards(unit(mean), self.base_rows(base), self.alpha, self.tau)

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from subspan.backbones.heads import CosineHead, LinearHead
 from subspan.engine.contract import Session, State
 from subspan.engine.statistics import class_means
-from subspan.learners.parts.cosine import unit
+from subspan.learners.parts.vectors import unit
 from subspan.learners.registry import register
 from subspan.learners.training.network_system import NetworkSystem, Prepared, in_state, learn_apart, tail_in
 from subspan.learners.training.neural_gas import GasSettings, NeuralGas, describe, spread_start

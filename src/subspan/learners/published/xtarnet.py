@@ -13,8 +13,7 @@ from subspan.backbones.cut import Tail
 from subspan.backbones.heads import EuclideanHead, LinearHead
 from subspan.engine.contract import Base, Session, State
 from subspan.engine.statistics import class_means
-from subspan.learners.parts.cosine import unit
-from subspan.learners.parts.heads import euclidean_scores
+from subspan.learners.parts.vectors import euclidean_scores, unit
 from subspan.learners.registry import register
 from subspan.learners.training.episodes import EpisodeShape, FakeEpisodes, Parameters, meta_train
 from subspan.learners.training.features import TrainingFeatures

@@ -15,7 +15,7 @@ from torch import Tensor
 from subspan.engine.contract import Base
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts.base_samples import base_samples
-from subspan.learners.parts.cosine import unit
+from subspan.learners.parts.vectors import unit
 from subspan.values import tensor_of
 
 Source = Literal["real", "drawn"]
@@ -51,7 +51,7 @@ class TrainingFeatures:
 
         like = self.features.new_zeros((), dtype=dtype, device=device)
         moved = {name: None if (t := getattr(self, name)) is None else t.to(like) for name in ("bias", "turned")}
-        base = self.base.to(like)
+        base = self.base.mapped(lambda array: array.to(like))
         return replace(self, features=self.features.to(like), counts=self.counts.to(device), base=base, **moved)
 
     @classmethod

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from subspan.files.arrays import check_suffix
-from subspan.learners.parts.system import TrainedSystem
 from subspan.learners.training.features import TrainingFeatures
 from subspan.learners.training.run import Training, TrainingRun
 from subspan.learners.training.trained_part import TrainedPart, signature_of
+from subspan.learners.training.trained_system import TrainedSystem
 from subspan.progress import shown_stages
 
 

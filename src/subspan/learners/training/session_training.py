@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from subspan.engine.contract import Base, Learner, Session, State
-from subspan.learners.parts.system import TrainedSystem
+from subspan.learners.training.trained_system import TrainedSystem
 
 Parameters = Mapping[str, Tensor]
 Loss = Callable[[Parameters, int], Tensor]  # of parameters and the number of the step: (*batch,)
