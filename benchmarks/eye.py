@@ -1,5 +1,17 @@
 """Photographs a second that a packaged network sees on a CPU, in torch and in onnxruntime.
 
+Last measured 2026-11-19, 2 CPU cores (virtual machine) that other work kept busy (load 12), torch 2.13.0, onnxruntime
+1.31.1, `--count 16`; least of five runs:
+
+    threads                   torch  onnxruntime  ratio
+          1 alone              15.8         51.7    3.3
+          1 with decoding      16.2         45.5    2.8
+          2 alone               6.1         65.8   10.7
+          2 with decoding       6.4         42.7    6.7
+    greatest difference of a feature: 1.3e-05 of 5.1
+
+Two threads of torch wait for each other on a core that is taken; those of onnxruntime leave it to others.
+
 ``python benchmarks/eye.py [--network efficientnet-lite2]``: network alone, on photographs that are prepared, and with
 decoding, from JPEG files of 640 x 480 pixels; least of five runs each. The features of both engines are compared in
 the same run.

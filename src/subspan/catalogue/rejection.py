@@ -17,7 +17,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, logsumexp
 
 from subspan.arrays import FloatArray
 
@@ -31,11 +30,13 @@ def fit_temperature(scores: FloatArray, labels: NDArray[np.int64]) -> float:
     probability (n + 1) / (n + 2) and the rest spread over the others.
 
     >>> scores = np.array([[2.0, 0.0]] * 30)  # says the first class with odds of exp(2): 88 %
+    >>> from scipy.special import log_softmax
     >>> T = fit_temperature(scores, np.array([0] * 20 + [1] * 10))
     >>> np.exp(log_softmax(scores[0] / T)).round(2).tolist()
     [0.66, 0.34]
     """
-    from scipy.optimize import minimize_scalar  # here: listing classes fits nothing
+    from scipy.optimize import minimize_scalar  # here, as below: listing classes computes nothing
+    from scipy.special import log_softmax
 
     count, classes = scores.shape
     wanted = np.full(scores.shape, 1 / (count + 2) / max(classes - 1, 1))
@@ -50,6 +51,8 @@ def fit_temperature(scores: FloatArray, labels: NDArray[np.int64]) -> float:
 
 def familiarity(scores: FloatArray) -> FloatArray:
     """How much a photograph looks like any class at all, (n,)."""
+    from scipy.special import logsumexp
+
     return np.asarray(logsumexp(scores, axis=1))
 
 

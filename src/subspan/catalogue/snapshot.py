@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from subspan.arrays import FloatArray
 from subspan.catalogue.checkset import CheckSet
@@ -112,6 +111,8 @@ class Snapshot:
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Calibrated probabilities (n, C) of scores."""
+        from scipy.special import softmax
+
         return softmax(scores / self.temperature, axis=1)
 
     @cached_property
