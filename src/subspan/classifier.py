@@ -162,7 +162,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         means = class_means(support, targets, tuple(range(len(classes))))
         covariance = within_classes(support, means, targets)[:width, :width] if "covariance" in method.needs else None
         kept, kept_labels = self._choose_memory(support, targets, groups, session=0)
-        counts, base = torch.as_tensor(np.bincount(indices)), Base(rows, means, covariance=covariance)
+        examples = {"examples": support, "labels": targets} if method.from_examples else {}
+        counts, base = torch.as_tensor(np.bincount(indices)), Base(rows, means, covariance=covariance, **examples)
         known = {"counts": counts, "memory_features": kept, "memory_labels": kept_labels, "scale": scale}
         self._start(method, tuple(classes.tolist()), base, embeddings, began, with_bias=with_bias, **known)
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from sklearn.linear_model import Ridge
 
 from subspan.engine import sessions
@@ -14,17 +13,17 @@ from subspan.learners.parts.base_samples import noise, root_of
 from subspan.learners.registry import create_method
 
 C0, K, D = 4, 2, 5
-GENERATOR = torch.Generator().manual_seed(1)
+RANDOM = np.random.default_rng(1)
 
 
 def positive(*shape):
-    return torch.rand(*shape, generator=GENERATOR, dtype=torch.float64) + 0.2
+    return RANDOM.random(shape) + 0.2
 
 
-SPREAD = torch.randn(D, D, generator=GENERATOR, dtype=torch.float64) * 0.3
-BASE = Base(rows=positive(C0, D), means=3 * positive(C0, D), covariance=SPREAD @ SPREAD.mT)
+SPREAD = RANDOM.normal(size=(D, D)) * 0.3
+BASE = Base(rows=positive(C0, D), means=3 * positive(C0, D), covariance=SPREAD @ SPREAD.T)
 SUPPORT = positive(2, 7, D)  # two problems
-LABELS = torch.tensor([C0, C0 + 1, C0, C0, C0 + 1, C0, C0 + 1]).expand(2, -1)
+LABELS = np.tile([C0, C0 + 1, C0, C0, C0 + 1, C0, C0 + 1], (2, 1))
 QUERIES = positive(6, D)
 
 
@@ -50,44 +49,38 @@ def test_fecam_by_a_loop(calibrated):
     options = {"tukey": 1.0, "shrink": 2.0, "shrink_rest": 0.5} | ({"alpha": 0.3, "tau": 4.0} if calibrated else {})
     method = create_method("calibrated-fecam" if calibrated else "fecam", **options)
     found = method.scores(learn(method), QUERIES)
-    assert BASE.means is not None
-    assert BASE.covariance is not None
-    shared, base_means = BASE.covariance.numpy(), [unit(mean) for mean in BASE.means.numpy()]
+    shared, base_means = BASE.covariance, [unit(mean) for mean in BASE.means]
     for problem in range(2):
         for c in range(C0 + K):
             if c < C0:
                 mean, covariance = base_means[c], shared
             else:
-                examples = SUPPORT[problem][LABELS[problem] == c].numpy()
+                examples = SUPPORT[problem][LABELS[problem] == c]
                 mean, covariance = unit(examples.mean(0)), np.cov(examples.T)
                 if calibrated:
                     shares = np.exp([4.0 * mean @ other for other in base_means])
                     mean = unit(0.7 * mean + 0.3 * unit(shares @ np.array(base_means)))
                     covariance = covariance + shared
             inverse = np.linalg.inv(correlation(covariance.copy(), 2.0, 0.5))
-            for q, query in enumerate(QUERIES.numpy()):
+            for q, query in enumerate(QUERIES):
                 difference = unit(query) - mean
                 assert found[problem, q, c].item() == pytest.approx(-difference @ inverse @ difference, rel=1e-9)
 
 
 def test_tukeys_power_is_taken_of_positive_parts():
     method = create_method("fecam")
-    torch.testing.assert_close(
-        method.transform(torch.tensor([[4.0, -1.0, 0.25]])),  # type: ignore[attr-defined]
-        torch.tensor([[2.0, 0.0, 0.5]]),
-    )
-    base = replace(BASE, covariance=torch.zeros(D, D, dtype=torch.float64))  # every draw is its class mean
-    assert BASE.means is not None
-    np.testing.assert_allclose(method.start(base).rows[:, :D], BASE.means.sqrt(), rtol=1e-12)
+    np.testing.assert_allclose(method.transform(np.array([[4.0, -1.0, 0.25]])), [[2.0, 0.0, 0.5]])  # type: ignore[attr-defined]
+    base = replace(BASE, covariance=np.zeros((D, D)))  # every draw is its class mean
+    np.testing.assert_allclose(method.start(base).rows[:, :D], np.sqrt(BASE.means), rtol=1e-12)
 
 
 def test_fewer_factors_keep_the_largest_part_of_the_covariance():
     """Of examples at +-3 along one axis and +-1 along another, one factor keeps the first."""
-    support = torch.zeros(1, 7, D, dtype=torch.float64)
-    support[0, [0, 2, 3, 5], :2] = torch.tensor([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
+    support = np.zeros((1, 7, D))
+    support[0, [0, 2, 3, 5], :2] = [[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]]
     method = create_method("fecam:tukey=1,factors=1")
-    _, factors = method.unpack(learn(method, support=support).rows)  # type: ignore[attr-defined]
-    np.testing.assert_allclose(factors[0, C0, 0].abs(), [(18 / 3) ** 0.5, 0, 0, 0, 0], atol=1e-12)
+    _, factors = method.unpack(learn(method, support=support))  # type: ignore[attr-defined]
+    np.testing.assert_allclose(abs(factors[0, C0, 0]), [(18 / 3) ** 0.5, 0, 0, 0, 0], atol=1e-12)
     assert not factors[0, :C0].any()
 
 
@@ -95,13 +88,14 @@ def test_more_examples_give_the_statistics_of_all():
     """Two examples and then three have mean and, up to its divisors, covariance of all five."""
     method = create_method("fecam:tukey=1")
     first, second = SUPPORT[0, :2], SUPPORT[0, 2:5]
-    state = method.learn(method.start(BASE), session_of(first, torch.full((2,), C0), (C0,)))
-    means, share = SUPPORT[0, :5].mean(0)[None], torch.tensor([3 / 5], dtype=torch.float64)
-    more = session_of(second, torch.full((3,), C0), (C0,), means=means, share=share)
-    mean, factors = method.unpack(method.learn(state, more).rows[C0])  # type: ignore[attr-defined]
+    state = method.learn(method.start(BASE), session_of(first, np.full(2, C0), (C0,)))
+    means, share = SUPPORT[0, :5].mean(0)[None], np.array([3 / 5])
+    more = session_of(second, np.full(3, C0), (C0,), means=means, share=share)
+    means, factors = method.unpack(method.learn(state, more))  # type: ignore[attr-defined]
+    mean, factors = means[C0], factors[C0]
     np.testing.assert_allclose(mean, SUPPORT[0, :5].mean(0), rtol=1e-12)
-    apart = first.mean(0).numpy() - second.mean(0).numpy()
-    parts = 2 / 5 * np.cov(first.T.numpy()) + 3 / 5 * np.cov(second.T.numpy()) + 6 / 25 * np.outer(apart, apart)
+    apart = first.mean(0) - second.mean(0)
+    parts = 2 / 5 * np.cov(first.T) + 3 / 5 * np.cov(second.T) + 6 / 25 * np.outer(apart, apart)
     np.testing.assert_allclose(factors.mT @ factors, parts, rtol=1e-9, atol=1e-12)
 
 
@@ -110,22 +104,21 @@ def test_ranpac_is_ridge_regression_on_drawn_examples(width):
     """The same draws, one class after the other, and scikit-learn's regression on one-hot targets."""
     method = create_method(f"ranpac:width={width},factors=3,samples=40,ridge=0.2,beta=0.25,seed=7")
     state = learn(method)
-    rows = state.rows.clone()
+    rows = state.rows.copy()
     rows[1, 0] += 0.1  # a base class that has learned more in one of the problems
     found = method.scores(state.after(rows=rows), QUERIES)
-    means, factors = method.unpack(rows)  # type: ignore[attr-defined]
-    assert BASE.covariance is not None
-    projection, root = noise((D, width), 7, QUERIES).numpy(), root_of(BASE.covariance).numpy()
+    means, factors = method.unpack(state.after(rows=rows))  # type: ignore[attr-defined]
+    projection, root = noise((D, width), 7, QUERIES), root_of(BASE.covariance)
     np.testing.assert_allclose(root @ root.T, BASE.covariance, atol=1e-12)
     for problem in range(2):
         examples = []
         for c in range(C0 + K):
-            drawn = noise((40, D + 3), 7 + 1 + c, QUERIES).numpy()
-            spread = drawn[:, :D] @ root.T + drawn[:, D:] @ factors[problem, c].numpy()
-            examples.append(means[problem, c].numpy() + (spread if c < C0 else 0.5 * spread))
+            drawn = noise((40, D + 3), 7 + 1 + c, QUERIES)
+            spread = drawn[:, :D] @ root.T + drawn[:, D:] @ factors[problem, c]
+            examples.append(means[problem, c] + (spread if c < C0 else 0.5 * spread))
         points = np.maximum(np.concatenate(examples) @ projection, 0)
         decay = 0.2 * (points**2).sum(0).mean()
         targets = np.repeat(np.eye(C0 + K), 40, axis=0)
         ridge = Ridge(alpha=decay, fit_intercept=False).fit(points, targets)
-        expected = ridge.predict(np.maximum(QUERIES.numpy() @ projection, 0))
+        expected = ridge.predict(np.maximum(QUERIES @ projection, 0))
         np.testing.assert_allclose(found[problem], expected, rtol=1e-7, atol=1e-9)

@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from subspan.arrays import FloatArray
 from subspan.engine.contract import Base, Session, State
+from subspan.engine.statistics import class_means, within_classes
 from subspan.learners.parts.base_samples import base_samples
 from subspan.learners.parts.rows import with_places
 from subspan.learners.parts.system import System
 from subspan.values import check_options, option
+
+SHARED = "shared"  # array of a state: covariance (d, d) that the base classes share, where examples gave it
 
 
 @dataclass(frozen=True)
@@ -17,9 +20,11 @@ class GaussianSystem(System):
     """One Gaussian per class, in the space of transformed features.
 
     A row (1 + factors) * d is the mean (d,) followed by V (factors, d), with V^T V the covariance of the class's own
-    examples; base classes have V = 0, since a feature file keeps one pooled covariance for all of them.
+    examples. Base classes share one covariance and have V = 0, unless `own_covariances` gives each its own.
     """
 
+    arrays = "numpy"
+    from_examples = True
     tukey: float = option(0.5, "power that features, negative ones set to 0, are raised to; 1 leaves them alone")
     factors: int = option(24, "directions kept of a novel class's own covariance; 24 is all of 25 examples'")
     samples: int = option(200, "draws for every base class, where statistics of transformed features are needed")
@@ -32,83 +37,120 @@ class GaussianSystem(System):
     def needs(self) -> frozenset[str]:
         return frozenset({"means", "covariance"})
 
-    def transform(self, features: Tensor) -> Tensor:
-        """Tukey's ladder of powers, which makes skewed positive features more Gaussian."""
-        return features if self.tukey == 1 else features.clamp(min=0) ** self.tukey
+    @property
+    def power(self) -> float:
+        """Of Tukey's ladder that the chosen form takes."""
+        return self.tukey
 
-    def base_statistics(self, base: Base) -> tuple[Tensor, Tensor]:
-        """Class means (C0, d) and pooled covariance (d, d) of the transformed base training features.
+    @property
+    def own_covariances(self) -> bool:
+        """Whether each base class has a covariance of its own, where there are examples."""
+        return False
+
+    def transform(self, features: FloatArray) -> FloatArray:
+        """Tukey's ladder of powers, which makes skewed positive features more Gaussian."""
+        return features if self.power == 1 else np.maximum(features, 0) ** self.power
+
+    def class_row(self, examples: FloatArray, factors: int) -> FloatArray:
+        """The row (1 + factors, d) of a class from its features (n, d)."""
+        return row_of_examples(self.transform(examples), factors)
+
+    def start(self, base: Base) -> State:
+        if base.examples is None:
+            return super().start(base)
+        features, labels = base.examples, base.labels
+        count, most, d = int(labels.max()) + 1, int(np.bincount(labels).max()), features.shape[1]
+        factors = max(self.factors, min(most, d)) if self.own_covariances else self.factors
+        rows = np.stack([self.class_row(features[labels == c], factors) for c in range(count)])
+        if self.own_covariances:
+            shared = np.zeros((1, 1), features.dtype)
+        else:
+            seen = self.transform(features)
+            means = class_means(seen, labels, tuple(range(count)))
+            rows[:, 1:] = 0  # what they vary by stands in the shared covariance
+            shared = within_classes(seen, means, labels) * (len(seen) / max(len(seen) - count, 1))
+        return State(base, {"rows": rows.reshape(count, -1), SHARED: shared})
+
+    def base_statistics(self, base: Base) -> tuple[FloatArray, FloatArray]:
+        """Class means (C0, d) and pooled covariance (d, d) of the transformed features, without examples.
 
         Of features as they are, the file's own; of others, those of draws from the file's Gaussians.
         """
-        if self.tukey == 1:
+        if self.power == 1:
             return base.means, base.covariance
-        given = self.tukey, self.samples, self.seed
+        given = self.power, self.samples, self.seed
         return base.once(("transformed", *given), lambda: _statistics(base.means, base.covariance, *given))
 
-    def base_rows(self, base: Base) -> Tensor:
+    def shared_covariance(self, state: State) -> FloatArray:
+        """What every base class varies by (d, d); (1, 1) of 0 where each has a covariance of its own."""
+        kept = state.get(SHARED)
+        return self.base_statistics(state.base)[1] if kept is None else kept[(0,) * (kept.ndim - 2)]
+
+    def base_rows(self, base: Base) -> FloatArray:
         means, _ = self.base_statistics(base)
-        return torch.cat([means, means.new_zeros(len(means), self.factors * means.shape[1])], dim=1)
+        return np.concatenate([means, np.zeros((len(means), self.factors * means.shape[1]), means.dtype)], axis=1)
 
     def learn(self, state: State, session: Session) -> State:
         rows = with_places(state.rows, session)
-        support = self.transform(session.support)
-        width = support.shape[-1]
-        problems = rows.view(-1, rows.shape[-2], 1 + self.factors, width)
+        support, width = session.support, session.support.shape[-1]
+        problems = rows.reshape(-1, rows.shape[-2], rows.shape[-1] // width, width)
         labels = session.labels.reshape(-1, session.labels.shape[-1])
         for own, examples, label in zip(problems, support.reshape(-1, *support.shape[-2:]), labels, strict=True):
             for k, place in enumerate(session.classes):
-                row = row_of_examples(examples[label == place], self.factors)
+                row = self.class_row(examples[label == place], own.shape[1] - 1)
                 if place >= state.base_count:
-                    row[0] = self.novel_mean(state.base, row[0])
+                    row[0] = self.novel_mean(own[: state.base_count, 0], row[0])
                 own[place] = row if session.share is None else mixed_row(own[place], row, float(session.share[k]))
-        return state.after(rows=rows)
+        return state.after(rows=problems.reshape(rows.shape))
 
-    def novel_mean(self, base: Base, mean: Tensor) -> Tensor:
+    def novel_mean(self, base_means: FloatArray, mean: FloatArray) -> FloatArray:
         """The mean (d,) that a novel class gets, from that of its transformed support."""
         return mean
 
-    def unpack(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Means (..., d) and factors V (..., factors, d) of rows (..., (1 + factors) * d)."""
-        parts = rows.unflatten(-1, (1 + self.factors, -1))
+    def unpack(self, state: State) -> tuple[FloatArray, FloatArray]:
+        """Means (..., C, d) and factors V (..., C, factors, d) of a state's rows (..., C, (1 + factors) * d)."""
+        parts = state.rows.reshape(*state.rows.shape[:-1], -1, state.base.means.shape[-1])
         return parts[..., 0, :], parts[..., 1:, :]
 
 
-def row_of_examples(examples: Tensor, factors: int) -> Tensor:
+def row_of_examples(examples: FloatArray, factors: int) -> FloatArray:
     """The row (1 + factors, d) of a class from its examples (n, d); one example has no covariance.
 
-    >>> row_of_examples(torch.tensor([[1.0, 0.0], [3.0, 0.0]]), 1).abs()
-    tensor([[2.0000, 0.0000],
-            [1.4142, 0.0000]])
+    >>> abs(row_of_examples(np.array([[1.0, 0.0], [3.0, 0.0]]), 1)).round(4)
+    array([[2.    , 0.    ],
+           [1.4142, 0.    ]])
     """
-    mean = examples.mean(0, keepdim=True)
+    mean = examples.mean(0, keepdims=True)
     deviations = (examples - mean) / max(len(examples) - 1, 1) ** 0.5
-    return torch.cat([mean, reduced(deviations, factors)])
+    return np.concatenate([mean, reduced(deviations, factors)])
 
 
-def mixed_row(old: Tensor, new: Tensor, share: float) -> Tensor:
+def mixed_row(old: FloatArray, new: FloatArray, share: float) -> FloatArray:
     """Two rows (1 + factors, d) of one class as one, of which ``share`` is the new one's.
 
-    >>> mixed_row(torch.tensor([[0.0, 2.0], [2.0, 0.0]]), torch.tensor([[4.0, 2.0], [0.0, 0.0]]), 0.5).abs()
-    tensor([[2.0000, 2.0000],
-            [2.4495, 0.0000]])
+    >>> abs(mixed_row(np.array([[0.0, 2.0], [2.0, 0.0]]), np.array([[4.0, 2.0], [0.0, 0.0]]), 0.5)).round(4)
+    array([[2.    , 2.    ],
+           [2.4495, 0.    ]])
     """
     between = (share * (1 - share)) ** 0.5 * (new[:1] - old[:1])  # what their means' distance adds to the covariance
-    vectors = torch.cat([(1 - share) ** 0.5 * old[1:], share**0.5 * new[1:], between])
-    return torch.cat([(1 - share) * old[:1] + share * new[:1], reduced(vectors, len(old) - 1)])
+    vectors = np.concatenate([(1 - share) ** 0.5 * old[1:], share**0.5 * new[1:], between])
+    return np.concatenate([(1 - share) * old[:1] + share * new[:1], reduced(vectors, len(old) - 1)])
 
 
-def reduced(vectors: Tensor, count: int) -> Tensor:
+def reduced(vectors: FloatArray, count: int) -> FloatArray:
     """V (count, d) whose V^T V is that of vectors (n, d), or the nearest to it where count is less than n."""
     if len(vectors) > count:
-        _, lengths, directions = torch.linalg.svd(vectors.double(), full_matrices=False)
-        vectors = (lengths[:, None] * directions)[:count].to(vectors)
-    return torch.cat([vectors, vectors.new_zeros(count - len(vectors), vectors.shape[1])])
+        _, lengths, directions = np.linalg.svd(vectors.astype(np.float64), full_matrices=False)
+        found = (lengths[:, None] * directions)[:count]
+        vectors = np.where(vectors.any(0), found, 0).astype(vectors.dtype)  # a feature that never varies: no rounding
+    return np.concatenate([vectors, np.zeros((count - len(vectors), vectors.shape[1]), vectors.dtype)])
 
 
-def _statistics(means: Tensor, covariance: Tensor, tukey: float, samples: int, seed: int) -> tuple[Tensor, Tensor]:
+def _statistics(
+    means: FloatArray, covariance: FloatArray, power: float, samples: int, seed: int
+) -> tuple[FloatArray, FloatArray]:
     """Class means and pooled covariance of draws, negative ones set to 0, raised to a power."""
-    drawn = base_samples(means, covariance, samples, seed).clamp(min=0) ** tukey
+    drawn = np.maximum(base_samples(means, covariance, samples, seed), 0) ** power
     found = drawn.mean(1)
-    deviations = (drawn - found[:, None]).flatten(0, 1)
-    return found, deviations.mT @ deviations / (len(deviations) - len(found))
+    deviations = (drawn - found[:, None]).reshape(-1, drawn.shape[-1])
+    return found, deviations.T @ deviations / (len(deviations) - len(found))

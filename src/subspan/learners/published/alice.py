@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
+import numpy as np
 
+from subspan.arrays import FloatArray
 from subspan.engine.contract import Base
 from subspan.learners.parts.base_samples import base_samples
 from subspan.learners.parts.cosine import CosineLearner
@@ -30,7 +31,6 @@ class Alice(System, CosineLearner):
     slots that is farther, so it finds them only roughly [C].
     """
 
-    arrays = "torch"  # as its draws are
     name = "alice"
     summary = "cosine to means, base means of as few examples as novel ones; no training"
     reference = "Peng et al., ECCV 2022"
@@ -47,21 +47,20 @@ class Alice(System, CosineLearner):
     def needs(self) -> frozenset[str]:
         return frozenset({"means", "covariance"})
 
-    def base_rows(self, base: Base) -> Tensor:
+    def base_rows(self, base: Base) -> FloatArray:
         drawn = base_samples(base.means, base.covariance, self.samples, self.seed)
         return unit(nearest_mean(drawn, base.means, self.images))
 
-    def row_of_mean(self, base: Base, mean: Tensor) -> Tensor:
+    def row_of_mean(self, base: Base, mean: FloatArray) -> FloatArray:
         return unit(mean)
 
 
-def nearest_mean(features: Tensor, means: Tensor, count: int) -> Tensor:
+def nearest_mean(features: FloatArray, means: FloatArray, count: int) -> FloatArray:
     """Mean (C, d) of those ``count`` features (C, n, d) of each class with the largest cosine to its mean (C, d).
 
-    >>> import torch
-    >>> nearest_mean(torch.tensor([[[1.0, 0.0], [3.0, 0.1], [0.0, 1.0]]]), torch.tensor([[2.0, 0.0]]), 2)
-    tensor([[2.0000, 0.0500]])
+    >>> nearest_mean(np.array([[[1.0, 0.0], [3.0, 0.1], [0.0, 1.0]]]), np.array([[2.0, 0.0]]), 2)
+    array([[2.  , 0.05]])
     """
     cosines = (unit(features) @ unit(means)[..., None])[..., 0]  # (C, n)
-    chosen = cosines.topk(count, dim=-1).indices
-    return features.gather(-2, chosen[..., None].expand(*chosen.shape, features.shape[-1])).mean(-2)
+    chosen = np.argsort(-cosines, axis=-1, kind="stable")[..., :count]
+    return np.take_along_axis(features, chosen[..., None], axis=-2).mean(-2)

@@ -1,16 +1,20 @@
 """FeCAM: a Mahalanobis distance per class, from shrunken correlation matrices of transformed features."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
+from subspan.arrays import FloatArray
 from subspan.engine.contract import State
 from subspan.learners.parts.gaussian import GaussianSystem
 from subspan.learners.parts.vectors import euclidean_scores, unit
 from subspan.learners.registry import register
 from subspan.values import check_options, option
+
+Group = tuple[NDArray[np.intp], str, Callable[[], FloatArray]]
 
 
 @register
@@ -19,77 +23,118 @@ class Fecam(GaussianSystem):
     """Feature covariance-aware metric.
 
     Features x <- x^0.5. With m_c and S_c a class's mean and covariance, v1 and v2 the mean diagonal and off-diagonal
-    entry of S_c [C, two public implementations agree]:
+    entry of S_c [C]:
 
-        S_c <- S_c + shrink v1 I + shrink_rest v2 (1 - I),  made a correlation matrix,
+        S_c <- S_c + s (v1 I + v2 (1 - I)),  made a correlation matrix,
         score = -(x^ - m^_c)^T S_c^-1 (x^ - m^_c),  x^ and m^_c at length one
 
     Reference: Goswami, Liu, Twardowski, van de Weijer, FeCAM: Exploiting the Heterogeneity of Class Distributions in
     Exemplar-Free Continual Learning, NeurIPS 2023. Setting: class-incremental, many examples per class.
 
-    Departures [ours]: shrinkage is 100, chosen on split 0; the published 1, for many examples, predicts no novel class
-    there. Base classes share the file's one covariance, transformed by draws of N(class mean, pooled covariance).
-    Negative features become 0, as a power needs; negative v2 counts as 0, which keeps S_c positive definite.
+    ``form=released`` gives the released code's predictions: s = 1, twice, v2 over entries that are not 0, the power of
+    the class mean, session 0 by distance to base rows. Departures [ours]: s = 100, once, chosen on split 0, as five
+    examples have hardly a covariance; the mean of powers; one base covariance, for a feature file that of draws.
     """
 
     name = "fecam"
     summary = "Mahalanobis distance to class means, shrunken covariance of each class; no training"
     reference = "Goswami et al., NeurIPS 2023"
-    marks = "C; base classes share one covariance, transformed by draws: ours"
-    shrink: float = option(100.0, "mean variance added to the diagonal, times this")
-    shrink_rest: float = option(100.0, "mean covariance added off the diagonal, times this")
+    marks = "C: form=released; one base covariance, stronger shrinkage: ours"
+    first_by_rows: ClassVar[bool] = True  # the released code, session 0
+    form: Literal["ours", "released"] = option("ours", "as chosen here, or as the released code is")
+    shrink: float | None = option(None, "mean variance added to the diagonal, times this; else 100, released 1")
+    shrink_rest: float | None = option(None, "mean covariance added off the diagonal, times this; else as shrink")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self, positive=("shrink",), not_negative=("shrink_rest",))
 
-    def covariance(self, shared: Tensor, factors: Tensor, is_base: bool) -> Tensor:
-        """S_c (d, d) of a class with these factors (f, d) before shrinkage; ``shared`` is that of the base classes."""
-        own = factors.mT @ factors
-        return shared + own if is_base else own
+    @property
+    def own_covariances(self) -> bool:
+        return self.form == "released"
 
-    def scores(self, state: State, queries: Tensor) -> Tensor:
-        rows, count, (_, shared) = state.rows, state.base_count, self.base_statistics(state.base)
-        means, factors = self.unpack(rows)
-        seen = unit(self.transform(queries)).expand(*rows.shape[:-2], -1, -1)
-        scores = rows.new_empty(*seen.shape[:-1], rows.shape[-2])
-        is_base = torch.arange(rows.shape[-2], device=rows.device) < count
-        roots = {kind: self._root(self.covariance(shared, shared[:0], kind)) for kind in (True, False)}
-        for at in np.ndindex(*rows.shape[:-2]):
-            mean, own = unit(means[at]), factors[at]
-            without = ~own.flatten(1).any(1)  # classes that have no covariance of their own share one
-            for kind, root in roots.items():
-                alike = without & (is_base == kind)
-                scores[at][:, alike] = mahalanobis_scores(root, mean[alike], seen[at])
-            for c in torch.nonzero(~without)[:, 0].tolist():
-                root = self._root(self.covariance(shared, own[c], c < count))
-                scores[at][:, c] = mahalanobis_scores(root, mean[c : c + 1], seen[at])[:, 0]
+    @property
+    def strengths(self) -> tuple[float, float]:
+        """Of the diagonal's shrinkage and of the rest's."""
+        first = self.shrink if self.shrink is not None else 1.0 if self.form == "released" else 100.0
+        return first, first if self.shrink_rest is None else self.shrink_rest
+
+    def class_row(self, examples: FloatArray, factors: int) -> FloatArray:
+        row = super().class_row(examples, factors)
+        if self.form == "released":
+            row[0] = self.transform(examples.mean(0))
+        return row
+
+    def scores(self, state: State, queries: FloatArray) -> FloatArray:
+        means, factors = self.unpack(state)
+        if self.first_by_rows and self.form == "released" and means.shape[-2] == state.base_count:
+            rows = state.base.means if state.base.rows is None else state.base.rows
+            scores = euclidean_scores(unit(rows), unit(queries))
+            return np.broadcast_to(scores, (*means.shape[:-2], *scores.shape[-2:]))
+        seen = unit(self.transform(queries))
+        seen = np.broadcast_to(seen, (*means.shape[:-2], *seen.shape[-2:]))
+        scores = np.empty((*seen.shape[:-1], means.shape[-2]), seen.dtype)
+        known: dict[str, FloatArray] = {}  # of classes that share a covariance, in all problems
+        for at in np.ndindex(*means.shape[:-2]):
+            centers = unit(self.centers(state.base_count, means[at]))
+            for classes, name, covariance in self.covariances(state, means[at], factors[at]):
+                inverse = known[name] if name in known else self.inverse(covariance())
+                if name:
+                    known[name] = inverse
+                scores[at][:, classes] = mahalanobis_scores(inverse, centers[classes], seen[at])
         return scores
 
-    def _root(self, covariance: Tensor) -> Tensor:
-        return torch.linalg.cholesky(shrunken_correlation(covariance, self.shrink, self.shrink_rest))
+    def centers(self, count: int, means: FloatArray) -> FloatArray:
+        """The means (C, d) that distances are taken from; ``count`` of them are base classes'."""
+        return means
+
+    def covariances(self, state: State, means: FloatArray, factors: FloatArray) -> Iterator[Group]:
+        """Classes with one covariance each time, before shrinkage; a name where it is the same in all problems."""
+        shared, count, d = self.shared_covariance(state), state.base_count, means.shape[1]
+        alone = factors.any((1, 2))  # classes that have a covariance of their own
+        is_base = np.arange(len(means)) < count
+        yield np.flatnonzero(~alone & is_base), "base", lambda: np.broadcast_to(shared, (d, d))
+        yield np.flatnonzero(~alone & ~is_base), "novel", lambda: np.zeros((d, d), means.dtype)
+        for c in np.flatnonzero(alone):
+            yield np.array([c]), "", lambda c=c: factors[c].T @ factors[c] + (shared if c < count else 0)
+
+    def inverse(self, covariance: FloatArray) -> FloatArray:
+        """Of the correlation matrix (d, d) that distances of a class are measured by."""
+        for _ in range(2 if self.form == "released" else 1):
+            covariance = shrunken(covariance, *self.strengths, of_all=self.form == "ours")
+        return np.linalg.inv(correlation(covariance))
 
 
-def shrunken_correlation(covariance: Tensor, shrink: float, shrink_rest: float) -> Tensor:
-    """The covariance (d, d) with shares of its mean diagonal and mean off-diagonal entry added, as a correlation.
+def shrunken(covariance: FloatArray, diagonal: float, rest: float, *, of_all: bool = True) -> FloatArray:
+    """The covariance (d, d) with shares of its mean diagonal and mean off-diagonal entry added.
 
-    A covariance of zero, as one example has, becomes the identity.
+    The mean off the diagonal is that of all entries, if it is not negative; or, as the released code has it, of those
+    that are not 0. Ones for a covariance of zero, as one example has.
 
-    >>> shrunken_correlation(torch.tensor([[1.0, 1.0], [1.0, 3.0]]), shrink=0.5, shrink_rest=1.0)
-    tensor([[1.0000, 0.7071],
-            [0.7071, 1.0000]])
+    >>> shrunken(np.array([[1.0, 1.0], [1.0, 3.0]]), 0.5, 1.0)
+    array([[2., 2.],
+           [2., 4.]])
     """
-    d = len(covariance)
-    variance = covariance.diagonal().mean()
-    rest = ((covariance.sum() - covariance.diagonal().sum()) / max(d * (d - 1), 1)).clamp(min=0)
-    identity = torch.eye(d, dtype=covariance.dtype, device=covariance.device)
-    grown = covariance + torch.where(variance > 0, shrink * variance, 1.0) * identity
-    grown = grown + shrink_rest * rest * (1 - identity)
-    deviation = grown.diagonal().sqrt()
-    return grown / deviation[:, None] / deviation
+    d, variances = len(covariance), np.diag(covariance)
+    off = covariance - np.diag(variances)
+    count = d * (d - 1) if of_all else np.count_nonzero(off)
+    between = off.sum() / max(count, 1)
+    variance = diagonal * variances.mean() if variances.any() else 1.0
+    between = rest * (max(between, 0) if of_all else between)
+    return covariance + between + (variance - between) * np.eye(d, dtype=covariance.dtype)
 
 
-def mahalanobis_scores(root: Tensor, means: Tensor, queries: Tensor) -> Tensor:
-    """Negative squared Mahalanobis distances (q, C) of queries (q, d) and means (C, d); ``root`` of the covariance."""
-    whitened = torch.linalg.solve_triangular(root, torch.cat([means, queries]).mT, upper=False).mT
-    return euclidean_scores(whitened[: len(means)], whitened[len(means) :])
+def correlation(covariance: FloatArray) -> FloatArray:
+    """A covariance (d, d) whose variances are made one."""
+    deviations = np.sqrt(np.diag(covariance))
+    return covariance / deviations[:, None] / deviations
+
+
+def mahalanobis_scores(inverse: FloatArray, means: FloatArray, queries: FloatArray) -> FloatArray:
+    """Negative squared Mahalanobis distances (q, C) of queries (q, d) and means (C, d) by an inverse (d, d).
+
+    >>> mahalanobis_scores(np.diag([1.0, 0.25]), np.zeros((1, 2)), np.array([[1.0, 2.0]]))
+    array([[-2.]])
+    """
+    of_means, of_queries = means @ inverse, queries @ inverse
+    return 2 * queries @ of_means.T - (queries * of_queries).sum(1)[:, None] - (means * of_means).sum(1)

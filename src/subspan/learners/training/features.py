@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from subspan.arrays import as_numpy, as_tensor
 from subspan.engine.contract import Base
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.parts.base_samples import base_samples
@@ -70,7 +71,7 @@ class TrainingFeatures:
                     "ones with --run and --data"
                 )
         base = _base_session(features, embeddings)
-        examples = base_samples(base.means, base.covariance, count, seed)
+        examples = as_tensor(base_samples(as_numpy(base.means), as_numpy(base.covariance), count, seed))
         if signal != 1:
             examples = examples - (1 - signal) * (base.means - base.means.mean(0))[:, None]
         return cls(examples, torch.full((len(examples),), count), base, "drawn", **_head_of(features))
