@@ -51,8 +51,9 @@ class Ranpac(GaussianSystem):
 
     ``form=released`` sums over all examples and chooses lambda in every session, on a fifth of its examples;
     ``calibrated`` once, draws 800 examples of a novel class from N(m_k, beta (sum_b a_kb S_b + S_k)) with borrowed
-    means, and scores by cosines. Both are their codes' predictions. Departures [ours]: classes count alike, all examples
-    are drawn, with one base covariance, lambda is chosen on held-out base examples (without: 0.01); M is smaller.
+    means, and scores by cosines. Both are their codes' predictions. Departures [ours]: classes count alike, all
+    examples are drawn, with one base covariance, lambda is chosen on held-out base examples (without: 0.01); M is
+    smaller.
     """
 
     name = "ranpac"
