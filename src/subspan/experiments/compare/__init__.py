@@ -44,6 +44,11 @@ class Compared:
     bytes: FloatArray  # (draws,): kept after the last session
     notes: tuple[str, ...] = ()
 
+    @property
+    def session_seconds(self) -> FloatArray:
+        """Seconds (draws,) to add a session, the middle of a draw's: other work on the machine slows some down."""
+        return np.median(self.seconds[:, 1:], axis=1)
+
     def mean_and_half_width(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and half of the 95 % interval over the draws of ``values (draws, ...)``, both ``(...)``."""
         return np.mean(values, axis=0), metrics.interval_half_width(values)
@@ -105,8 +110,10 @@ def _run(name: str, kind: Kind, stream: Stream, advance: Callable[[], None]) -> 
 
 
 def _matters(category: type[Warning]) -> bool:
-    """Whether readers of a table should know: not what is said to those who write programs."""
-    return not issubclass(category, DeprecationWarning | FutureWarning | ResourceWarning)
+    """Whether readers of a table should know: a kind of its own, such as no convergence, and not general advice."""
+    return category is not UserWarning and not issubclass(
+        category, DeprecationWarning | FutureWarning | ResourceWarning
+    )
 
 
 def class_means(right: NDArray[np.bool_], truth: NDArray[np.int64], base: NDArray[np.bool_]) -> tuple[float, ...]:

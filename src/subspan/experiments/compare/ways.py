@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression, RidgeClassifierCV
@@ -92,10 +93,10 @@ class Centroids(Way):
     def learn(self, X: Features, y: Labels) -> None:
         unit = normalize(X)
         self.means |= {int(label): unit[y == label].mean(0) for label in np.unique(y)}
-        self.model = KNeighborsClassifier(1).fit(np.stack(list(self.means.values())), list(self.means))
 
     def predict(self, X: Features) -> Labels:
-        return np.asarray(self.model.predict(normalize(X)))
+        distances = cdist(normalize(X), np.stack(list(self.means.values())))
+        return np.array(list(self.means))[distances.argmin(axis=1)]
 
     def bytes_kept(self) -> int:
         return array_bytes(list(self.means.values()))

@@ -31,7 +31,7 @@ def findings(results: Sequence[Compared]) -> list[str]:
         sentences.append("One draw: no interval and no test, so a lead of a few points may be chance.")
     elif len(results) > 1:
         level = [name for name, test in tests.items() if test.not_below and not test.best]
-        said = f"Not significantly below it: {', '.join(level)}" if level else "All others are below it"
+        said = f"Not significantly below it: {', '.join(level)}" if level else "All others are significantly below it"
         sentences.append(f"{said} (paired t-test over {draws} draws, p < 0.05 after Bonferroni correction).")
     ours = next((one for one in results if one.method == OURS), None)
     if ours is not None and ours is not best:
@@ -64,7 +64,10 @@ def comparison_table(results: Sequence[Compared], title: str = "") -> Table:
         for key, name in ACCURACIES.items()
     ]
     shown += [
-        (Column("milliseconds", "ms", "to add a session, up to its first answer", COST, 0), _milliseconds),
+        (
+            Column("milliseconds", "ms", "to add a session, up to its first answer", COST, 1),
+            lambda one: 1e3 * one.session_seconds,
+        ),
         (Column("base_seconds", "base s", "seconds to learn the base session", COST), lambda one: one.seconds[:, 0]),
         (Column("kilobytes", "KB", "kept after the last session", COST, 0), lambda one: one.bytes / 1e3),
     ]
@@ -112,14 +115,12 @@ def comparison_table(results: Sequence[Compared], title: str = "") -> Table:
     return Table(("way", "old"), columns, tuple(rows), title, tuple(notes), legend, name="comparison")
 
 
-def _milliseconds(one: Compared) -> FloatArray:
-    return 1e3 * one.seconds[:, 1:].mean(axis=1)
-
-
 def comparison_figure(results: Sequence[Compared]) -> ReportFigure:
     """Accuracy of base and of novel classes by session; below, seconds to add a session and bytes kept."""
     styles = method_styles([one.method for one in results])
     figure = new_figure(11, 7.2 + 0.12 * len(results))
+    rivals = [one for one in results if one.method != OURS]
+    banded = {OURS, *(one.method for one in sorted(rivals, key=lambda one: -one.accuracy[:, -1].mean())[:1])}
     panels = figure.subplots(2, 2, height_ratios=(3, 0.6 + 0.22 * len(results)))
     for axes, (title, key) in zip(panels[0], (("base classes", "base"), ("novel classes", "novel")), strict=True):
         for one in results:
@@ -127,14 +128,17 @@ def comparison_figure(results: Sequence[Compared]) -> ReportFigure:
             look, at = styles[one.method], np.arange(len(mean))
             width = 3.0 if one.method == OURS else 1.5
             axes.plot(at, mean, label=one.method, linewidth=width, markersize=5.5, **look)
-            axes.fill_between(at, mean - half_width, mean + half_width, color=look["color"], alpha=0.1, linewidth=0)
+            if one.method in banded:
+                axes.fill_between(
+                    at, mean - half_width, mean + half_width, color=look["color"], alpha=0.15, linewidth=0
+                )
         plain_axes(axes, "session", "accuracy (%), mean over classes" if key == "base" else "")
         axes.set_title(title, fontsize=12)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     panels[0][1].legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=10, handlelength=3.2)
     places = np.arange(len(results))[::-1]
     costs = {
-        "seconds to add a session": [float(one.seconds[:, 1:].mean()) for one in results],
+        "seconds to add a session": [float(one.session_seconds.mean()) for one in results],
         "bytes kept (hatched: with old examples)": [one.bytes.mean() for one in results],
     }
     for axes, (title, values) in zip(panels[1], costs.items(), strict=True):
@@ -148,7 +152,8 @@ def comparison_figure(results: Sequence[Compared]) -> ReportFigure:
     return ReportFigure(
         name="comparison",
         title="Accuracy by session, and what it costs",
-        caption="Accuracy, mean over base and over novel classes, after each session; bands are 95 % intervals. "
+        caption="Accuracy, mean over base and over novel classes, after each session, with 95 % "
+        "intervals of Subspan's default and of the best other way. "
         "Below, on logarithmic scales, seconds to add a session up to its first answer, and bytes kept.",
         alt=f"Line charts of accuracy over sessions, bar charts of costs. All classes after the last session: {last}.",
         png=to_png(figure),
