@@ -95,7 +95,7 @@ class Centroids(Way):
         self.means |= {int(label): unit[y == label].mean(0) for label in np.unique(y)}
 
     def predict(self, X: Features) -> Labels:
-        distances = cdist(normalize(X), np.stack(list(self.means.values())))
+        distances = cdist(np.asarray(normalize(X)), np.stack(list(self.means.values())))
         return np.array(list(self.means))[distances.argmin(axis=1)]
 
     def bytes_kept(self) -> int:
