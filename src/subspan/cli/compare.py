@@ -65,7 +65,7 @@ def compare(
     - `lda`, `ridge`, `svm`: LinearDiscriminantAnalysis with shrinkage and equal priors; RidgeClassifierCV, balanced;
       LinearSVC, balanced, features of unit length
     - `centroid`, `knn`: NearestCentroid; KNeighborsClassifier, the nearest one by cosine
-    - `ranpac`, `fecam`, `teen`: published systems, ours (`subspan methods NAME`)
+    - `ranpac`, `fecam`, `teen`, `slda`: published systems, ours (`subspan methods NAME`)
 
     scikit-learn's, but for centroids, learn everything again at every session. A file of features holds X and y, or
     sessions: base_X, base_y, s01_X, s01_y ... test_X, test_y, which run as they are unless an option draws others.

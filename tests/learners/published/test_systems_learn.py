@@ -16,6 +16,7 @@ ABLATIONS = {
     "calibrated-fecam": ("calibrated-fecam:shrink=10,shrink_rest=10", "fecam:shrink=10,shrink_rest=10", "novel"),
     # with a large ridge, next to nothing but the means of random features is left
     "ranpac": ("ranpac:width=300", "ranpac:width=300,ridge=100", "all"),
+    "slda": ("slda", "slda:shrinkage=1", "all"),  # with the identity for a covariance it is nearest class mean
     "attractor": ("attractor", "attractor:pull=none", "all"),  # rows held by a learned decay alone win over base rows
     "lwof": ("lwof:shots=2", "lwof:shots=2,attention=false", "novel"),
     "cec": ("cec:dropout=0.1,shots=2", "ncm", "all"),  # without attention it is the decoupled cosine

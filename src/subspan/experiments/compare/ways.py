@@ -27,7 +27,7 @@ from subspan.learners.automatic import AUTO
 from subspan.learners.registry import create_method, summary_of
 
 Features, Labels = NDArray[np.float32], NDArray[np.int64]
-OURS, PUBLISHED = "subspan", ("ranpac", "fecam", "teen")
+OURS, PUBLISHED = "subspan", ("ranpac", "fecam", "teen", "slda")
 PENALTIES, RIDGES, FOLDS = np.logspace(-2, 2, 5), np.logspace(-2, 4, 7), 3
 
 
