@@ -148,6 +148,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         classes, indices = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"a base session needs at least two classes; y holds 1 class, {show(classes[0])}")
+        if method.from_sums:
+            self._fit_from_sums(method, features, indices, classes, embeddings, groups, began)
+            return
         scale: float | None = length(features) / FEATURE_LENGTH or 1.0
         in_unit = np.empty_like(features, self.dtype)  # rounded once, so that a scale changes as few bits as it can
         np.divide(features, scale, out=in_unit, dtype=np.float64, casting="same_kind")
@@ -166,6 +169,24 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         counts, base = torch.as_tensor(np.bincount(indices)), Base(rows, means, covariance=covariance, **examples)
         known = {"counts": counts, "memory_features": kept, "memory_labels": kept_labels, "scale": scale}
         self._start(method, tuple(classes.tolist()), base, embeddings, began, with_bias=with_bias, **known)
+
+    def _fit_from_sums(
+        self,
+        method: Learner,
+        features: NDArray[Any],
+        indices: NDArray[Any],
+        classes: NDArray[Any],
+        embeddings: Embeddings | None,
+        groups: Any,
+        began: float,
+    ) -> None:
+        """The base session of a learner that keeps sums over examples; no rows are learned before."""
+        support, targets = self._tensor(features), torch.as_tensor(indices)
+        means = class_means(support, targets, tuple(range(len(classes))))
+        kept, kept_labels = self._choose_memory(support, targets, groups, session=0)
+        base, counts = Base(means, means, examples=support, labels=targets), torch.as_tensor(np.bincount(indices))
+        known = {"counts": counts, "memory_features": kept, "memory_labels": kept_labels}
+        self._start(method, tuple(classes.tolist()), base, embeddings, began, with_bias=False, **known)
 
     def _regression(self, features: NDArray[Any], indices: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Rows (C0, d) and biases (C0,) of the base classes, by logistic regression."""
@@ -328,7 +349,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             replace(
                 state,
                 classes=(*state.classes[:index], *state.classes[index + 1 :]),
-                learned=method.forget(state.learned, base, [index]),
+                learned=sessions.forget(method, state.learned, base, [index]),
                 novel_means=state.novel_means[of_novel],
                 counts=state.counts[keep],
                 memory_features=state.memory_features[remembered],
@@ -495,8 +516,10 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         base = replace(base, embeddings=vectors, origin=base.center)
         record = make_record("base", names, int(known["counts"].sum()), 0, began, method)
         more = {"novel_means": base.rows[:0], "embeddings": vectors, "record": record}
-        state = ModelState(classes=names, learned=State(base, {}), **more, **known)
-        state.check_needs(method)
+        without_examples = replace(base, examples=None, labels=None)
+        state = ModelState(classes=names, learned=State(without_examples, {}), **more, **known)
+        if base.examples is None:
+            state.check_needs(method)
         self.n_features_in_ = state.width
         self._adopt([replace(state, learned=_laid_out(sessions.start(method, base)))])
 
@@ -618,7 +641,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         state, method = model._now()
         checked = validate_data(model, to_numpy(X), reset=False, dtype=[np.float64, np.float32])
         features = tensor_of(checked) if state.scale is None else tensor_of(checked) / state.scale
-        own = sessions.state_in("torch", state.learned, features.dtype)
+        own = state.learned  # what works in NumPy has a precision of its own
+        if method.arrays == "torch":
+            own = sessions.state_in("torch", own, features.dtype)
         return sessions.scores(method, own, self._augment(features, state.with_bias)), model.classes_
 
     def _begin(

@@ -71,7 +71,9 @@ class ModelState:
         return frozenset(name for name in NEEDS if getattr(self.base, name) is not None)
 
     def check_needs(self, method: Learner) -> None:
-        """Refuse a method that needs what the base session did not give."""
+        """Refuse a method that needs what the base session did not give, unless it was taught from examples."""
+        if method.from_sums and self.learned.get("own") is not None:
+            return
         for need in NEEDS:
             if need in method.needs - self.given:
                 raise ValueError(f"method '{spec_of(method)}' needs {need} of the base classes; pass {need}=...")
@@ -88,8 +90,9 @@ class ModelState:
     def taken_over(self, learner: Learner) -> "ModelState":
         """The state for another learner than it was made by: its rows go on under the other's rules."""
         state = self.in_a_unit() if learner.depends_on_scale else self
-        begun, rows = learner.start(state.base), state.learned.get("rows")
-        if rows is None or begun.get("rows") is None or begun.rows.shape[1] != rows.shape[1]:
+        begun, rows = None if learner.from_sums else learner.start(state.base), state.learned.get("rows")
+        same = begun is not None and set(begun.arrays) - {"references"} == set(state.learned.arrays) - {"references"}
+        if begun is None or rows is None or not same or begun.rows.shape[1] != rows.shape[1]:
             raise ValueError(
                 f"method '{spec_of(learner)}' cannot go on from what '{self.record.method}' learned; start with it"
             )

@@ -99,7 +99,7 @@ def test_from_weights_photographs_for_checking_make_the_check_set(tmp_path: Path
     )
     assert report.held_out == 40
     assert report.accuracy is not None
-    assert report.accuracy > 80
+    assert report.accuracy >= 80  # `coef_` are class means here, no head
     change = catalogue.add("pink", made.photographs("pink", 5)).check
     assert change is not None
     assert change.examples == 40

@@ -31,7 +31,7 @@ def catalogue(tmp_path: Path, subspan, network: str) -> Path:
     path = tmp_path / "c.subspan"
     status, out, _ = subspan("init", path, photographs, "--backbone", network)
     assert status == 0
-    assert "3 classes, method calibrated" in out
+    assert "3 classes, method posterior" in out
     assert "on 18 photographs" in out
     return path
 

@@ -155,6 +155,7 @@ class Learner(ABC):
     summary: ClassVar[str]
     arrays: ClassVar[Kind] = "torch"  # what it works with; what is scored may be tensors, for a graph to be exported
     from_examples: ClassVar[bool] = False  # starts from the base examples, where there are any, and not from rows
+    from_sums: ClassVar[bool] = False  # keeps sums over examples and no learned rows: a class removed leaves nothing
     moving_targets: ClassVar[bool] = False  # targets follow their rows
     uses_memory: ClassVar[bool] = True  # stored examples change what it learns
     uses_bias: ClassVar[bool] = True  # a bias, where the head has one, is the last weight of each row

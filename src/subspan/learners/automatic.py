@@ -1,8 +1,7 @@
-"""Method ``"auto"``: which method suits what is known of the base session.
+"""Method ``"auto"``: `posterior` wherever the base session has examples, or means and a covariance of them.
 
-On real features (docs/results-multi-session.md) calibrated prototypes lead plain ones at the last session, and these
-the subspace regularizer, which needs nothing but the head. The options of `calibrated` are those that hold on all
-development features, of our networks and of a pretrained one; its own defaults are the best on those of recipe `paper`.
+It is one rule for features, photographs and feature files, and what it adapts it adapts from the base session's data.
+A head alone has no means: then `subspace`, which needs nothing but the head; with means only, `prototype`.
 """
 
 from collections.abc import Collection
@@ -10,20 +9,19 @@ from collections.abc import Collection
 from subspan.learners.registry import create_method
 
 AUTO = "auto"
-PREFERRED = ("calibrated:shrinkage=3,offset=0.02", "prototype", "subspace")  # best first; the last needs nothing
+PREFERRED = ("posterior", "prototype", "subspace")  # best first; the last needs nothing
 FEW_FEATURES = 16  # in fewer dimensions classes lie one behind the other, which directions alone do not tell apart
 
 
 def automatic_method(given: Collection[str], width: int) -> str:
     """The best method for features of this width and a base session of which this is given.
 
-    ``given`` may hold ``"means"`` and ``"covariance"``.
+    ``given`` may hold ``"means"`` and ``"covariance"``; examples give both.
 
+    >>> automatic_method({"means", "covariance"}, width=4)
+    'posterior'
     >>> automatic_method({"means"}, width=640)
     'prototype'
-    >>> automatic_method({"means", "covariance"}, width=4)
-    'subspace'
     """
-    if width < FEW_FEATURES:
-        return PREFERRED[-1]
-    return next(spec for spec in PREFERRED if create_method(spec).needs <= set(given))
+    usable = [spec for spec in PREFERRED if create_method(spec).needs <= set(given)]
+    return PREFERRED[-1] if usable[0] == "prototype" and width < FEW_FEATURES else usable[0]

@@ -1,0 +1,73 @@
+"""What few examples say of a class's mean, given how the means of the base classes lie: a Gaussian posterior.
+
+The prior of a mean is a Gaussian about the middle of all classes. Its covariance is the same in every direction, with a
+share of the base means' own covariance: new classes are expected along the span of the old ones, as the paper's
+subspace regularizer expects them, but not only.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from subspan.arrays import FloatArray
+
+LEAST = 1e-3  # of the noise: how far base means lie apart where no more than noise is seen
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is expected of a class's mean before its examples are seen, in d dimensions, r of which have coordinates."""
+
+    middle: FloatArray  # (*batch, r)
+    level: float  # variance along each dimension, of a class that is like none in particular
+    directions: FloatArray  # (k, r): principal ones of the base means, at length one
+    along: FloatArray  # (k,): variance of the base means along them
+    noise: float  # variance of an example about its mean, along each dimension
+    dimensions: int
+
+    def about(self, means: FloatArray, counts: FloatArray) -> "Prior":
+        """The prior about the middle of all classes by their certainty: means (..., C, r), examples (..., C).
+
+        About the middle of the base classes alone it would favour new ones, which have no part in it.
+        """
+        certain = 1 / (self.level + self.noise / np.broadcast_to(counts, means.shape[:-1]))[..., None]
+        return replace(self, middle=(certain * means).sum(-2) / certain.sum(-2))
+
+
+def prior_of(means: FloatArray, counts: FloatArray, dimensions: int, noise: float | None) -> Prior:
+    """The prior from base means (B, r) of so many examples each (B,); a noise of None is half of all there is."""
+    middle = means.mean(0)
+    known = max(len(means) - 1, 1)
+    spread = float(((means - middle) ** 2).sum()) / known / dimensions
+    if noise is None:
+        noise = spread / 2 or 1.0
+    level = max(spread - noise * float(np.mean(1 / counts)), LEAST * noise)
+    directions, along = _principal(means - middle)
+    return Prior(middle, level, directions, along / known, noise, dimensions)
+
+
+def _principal(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Orthonormal directions (k, r) and values (k,) with rows^T rows their sum, weighted by the values."""
+    if len(rows) <= rows.shape[1]:
+        _, lengths, directions = np.linalg.svd(rows, full_matrices=False)
+        return directions, lengths**2
+    values, vectors = np.linalg.eigh(rows.T @ rows)
+    return vectors.T, np.maximum(values, 0)
+
+
+def posterior(means: FloatArray, counts: FloatArray, prior: Prior, share: float) -> tuple[FloatArray, FloatArray]:
+    """Expected means (..., K, r), and their variance (..., K), the mean over dimensions.
+
+    means : of the examples of each class (..., K, r). counts : how many they are (..., K). share : of the base means'
+    own covariance in the prior's.
+    """
+    noise = (prior.noise / np.broadcast_to(counts, means.shape[:-1]))[..., None]  # of an observed mean
+    plain = (1 - share) * prior.level + noise  # (..., K, 1): variance of an observed mean outside of all directions
+    less = share * prior.along / (plain * (plain + share * prior.along))  # (..., K, k): by so much less precise inside
+    off = means - prior.middle[..., None, :]
+    unexplained = off / plain
+    if share:
+        unexplained -= ((off @ prior.directions.T) * less) @ prior.directions
+    precision = 1 / plain[..., 0] - less.sum(-1) / prior.dimensions
+    noise_left = noise[..., 0] * (1 - noise[..., 0] * precision)
+    return means - noise * unexplained, noise_left

@@ -1,0 +1,160 @@
+"""Sums over the examples of classes, which do not depend on their order or on the parts they came in.
+
+Counts, means and the scatter within classes. Each later class's own part of the scatter is known apart, so that the
+class can be taken out again; that of the base classes is one.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from subspan.arrays import Array, FloatArray
+from subspan.engine.contract import State
+from subspan.learners.parts import scatter
+
+SUMS = ("rows", "counts", "freedom", "own", "own_place", "factor", "scatter")  # their names in a state
+
+
+@dataclass
+class ClassSums:
+    """Sums as they are added to. `of` and `arrays` lead from and to the arrays of a state.
+
+    rows : means (C, d). counts : examples (C,). first : so many are base classes. freedom : examples less one for each
+    class. own : rows (k, d) of the scatter of later classes, own_place (k,) the class of each. factor : rows (m, d) of
+    the scatter of the base classes; where that is None, scatter (d, d) is that of all classes.
+    """
+
+    rows: FloatArray
+    counts: FloatArray
+    first: int
+    freedom: float
+    own: FloatArray
+    own_place: Array
+    factor: FloatArray
+    scatter: FloatArray | None = None
+    fresh: list[tuple[int, FloatArray]] = field(default_factory=list)  # of own, not yet among them
+
+    @classmethod
+    def of_examples(cls, features: FloatArray, labels: Array) -> Self:
+        """Those of a base session: features (n, d), labels (n,)."""
+        counts = np.bincount(labels).astype(np.float64)
+        rows = np.zeros((len(counts), features.shape[1]))
+        np.add.at(rows, labels, features)
+        rows /= counts[:, None]
+        off = features - rows[labels]
+        none = np.empty((0, features.shape[1]))
+        made = cls(rows, counts, len(counts), float(counts.sum() - len(counts)), none, np.empty(0, np.int64), none)
+        if scatter.fits_in_rows(*off.shape):
+            made.factor = scatter.rotated(off)
+        else:
+            made.scatter = off.T @ off
+        return made
+
+    @classmethod
+    def of(cls, state: State, more_classes: int = 0) -> Self:
+        """Those of a state, with room for more classes."""
+        room = np.zeros((more_classes, state["rows"].shape[1]))
+        rows, counts = np.concat([state["rows"], room]), np.concat([state["counts"], np.zeros(more_classes)])
+        scatter_of_all = state.get("scatter")
+        factor = state["own"][:0] if scatter_of_all is not None else state["factor"]
+        own = state["own"], state["own_place"]
+        return cls(rows, counts, state.base_count, float(state["freedom"]), *own, factor, scatter_of_all)
+
+    def arrays(self) -> dict[str, Any]:
+        """The arrays of a state, by name."""
+        self._settle()
+        kept = {"rows": self.rows, "counts": self.counts, "freedom": np.array(self.freedom)}
+        kept |= {"own": self.own, "own_place": self.own_place}
+        return kept | ({"factor": self.factor} if self.scatter is None else {"scatter": self.scatter})
+
+    def join(self, place: int, count: float, mean: FloatArray, rows: FloatArray) -> None:
+        """Add so many examples of one class, with this mean (d,) and these rows (k, d) of their scatter."""
+        if not count:
+            return
+        had = self.counts[place]
+        rows = np.concat([rows, scatter.step(had, self.rows[place], count, mean)])
+        if place < self.first:
+            self.add_of_base(rows)
+        else:
+            self._add_own(place, rows)
+        self.freedom += count - (had == 0)
+        self.counts[place] = had + count
+        self.rows[place] += count / (had + count) * (mean - self.rows[place])
+
+    def add_of_base(self, rows: FloatArray) -> None:
+        """Add rows (k, d) to the scatter of the base classes."""
+        if self.scatter is not None:
+            self.scatter = self.scatter + rows.T @ rows
+        elif len(rows):
+            self.factor = scatter.rotated(np.concat([self.factor, rows]))
+            self._check_room()
+
+    def _add_own(self, place: int, rows: FloatArray) -> None:
+        """Add rows (k, d) to the scatter of a later class."""
+        if self.scatter is not None:
+            self.scatter = self.scatter + rows.T @ rows
+        mine = self.own_place == place
+        if mine.any():
+            rows = np.concat([self.own[mine], rows])
+            self.own, self.own_place = self.own[~mine], self.own_place[~mine]
+        self.fresh.append((place, scatter.rotated(rows)))
+        self._check_room()
+
+    def _settle(self) -> None:
+        """Put what is fresh among the own rows. A class is joined once before this."""
+        if self.fresh:
+            self.own = np.concat([self.own, *(rows for _, rows in self.fresh)])
+            self.own_place = np.concat([self.own_place, *(np.full(len(rows), place) for place, rows in self.fresh)])
+            self.fresh = []
+
+    def _check_room(self) -> None:
+        """Rows that have become too many become a matrix."""
+        own = len(self.own) + sum(len(rows) for _, rows in self.fresh)
+        if self.scatter is None and not scatter.fits_in_rows(len(self.factor) + own, self.rows.shape[1]):
+            self.scatter = self._as_matrix()
+
+    def _as_matrix(self) -> FloatArray:
+        """The scatter (d, d) of all classes."""
+        self._settle()
+        return self.factor.T @ self.factor + self.own.T @ self.own if self.scatter is None else self.scatter
+
+    def merged(self, other: Self) -> Self:
+        """With the sums of other examples of the same classes."""
+        both = int(((self.counts > 0) & (other.counts > 0)).sum())
+        freedom = self.freedom + other.freedom + both
+        for place, count in enumerate(other.counts):
+            self.join(place, float(count), other.rows[place], other.own[other.own_place == place])
+        if other.scatter is None:
+            self.add_of_base(other.factor)
+        else:  # less what its later classes have in it, which has been counted
+            self.scatter = self._as_matrix() + other.scatter - other.own.T @ other.own
+        self.freedom = freedom
+        return self
+
+    def without(self, places: Array) -> Self:
+        """Without these classes. A later one leaves nothing; a base class leaves its part of the scatter."""
+        kept, later = np.setdiff1d(np.arange(len(self.rows)), places), [p for p in places if p >= self.first]
+        stays = np.isin(self.own_place, kept)
+        gone = self.own[~stays]
+        if self.scatter is not None:
+            self.scatter = self.scatter - gone.T @ gone
+        self.freedom -= float((self.counts[later] - 1).sum())
+        self.own, self.own_place = self.own[stays], np.searchsorted(kept, self.own_place[stays])
+        self.rows, self.counts = self.rows[kept], self.counts[kept]
+        return self
+
+
+def with_means(state: State, session: Any) -> dict[str, Any]:
+    """Rows (*batch, C, d) and counts (*batch, C) after a session, where class statistics are all that is kept."""
+    rows, counts, places = state["rows"], state["counts"], list(session.classes)
+    own = np.asarray(session.labels)[..., None, :] == np.array(places)[:, None]  # (*batch, K, n)
+    new = own.sum(-1).astype(np.float64)
+    means = own.astype(np.float64) @ np.asarray(session.support, np.float64) / new[..., None]
+    if session.new:
+        return {"rows": np.concat([rows, means], -2), "counts": np.concat([counts, new], -1)}
+    rows, counts = rows.copy(), counts.copy()
+    had = np.where(counts[..., places] > 0, counts[..., places], new)  # of unknown number: as many as come
+    counts[..., places] = had + new
+    rows[..., places, :] += (new / (had + new))[..., None] * (means - rows[..., places, :])
+    return {"rows": rows, "counts": counts}

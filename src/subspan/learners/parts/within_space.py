@@ -1,0 +1,78 @@
+"""Coordinates in which features of one class scatter (nearly) alike in every direction: T(x) = W^(-power/2) (x - c).
+
+W is the within-class covariance with its eigenvalues corrected. Where examples are fewer than dimensions, only the
+coordinates in which classes can differ are kept; in all others W is one number, and only their total length counts.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from subspan.arrays import Array, FloatArray
+from subspan.learners.parts.eigenvalues import live_count, shrunk
+
+
+@dataclass(frozen=True)
+class WithinSpace:
+    """The map T, and what W is along its coordinates."""
+
+    centre: FloatArray  # (d,)
+    basis: FloatArray  # (d, r): a feature's coordinates are its products with these
+    values: FloatArray  # (r,): eigenvalues of W along them
+    floor: float  # W along the d - r dimensions that have no coordinate
+    power: float
+
+    @property
+    def width(self) -> int:
+        return len(self.centre)
+
+    @property
+    def stretch(self) -> FloatArray:
+        """What T multiplies each coordinate with (r,)."""
+        return self.values ** (-self.power / 2)
+
+    @property
+    def noise(self) -> float:
+        """Expected squared length of T(x) - T(mean) of an example."""
+        return float(
+            np.sum(self.values ** (1 - self.power)) + (self.width - len(self.values)) * self.floor ** (1 - self.power)
+        )
+
+    def means(self, means: Array) -> FloatArray:
+        """T of class means (..., C, d), as coordinates (..., C, r)."""
+        return (means - self.centre) @ self.basis * self.stretch
+
+
+def space_of_matrix(
+    scatter: Array, freedom: float, centre: FloatArray, power: float, unit: FloatArray | None
+) -> WithinSpace:
+    """From the scatter matrix (d, d) of examples with so many degrees of freedom; each feature in a unit (d,)."""
+    covariance = np.asarray(scatter, np.float64) / (freedom if 0 < freedom < np.inf else 1)
+    if unit is not None:
+        covariance = covariance / unit / unit[:, None]
+    values, vectors = np.linalg.eigh(covariance)
+    live = live_count(values, freedom)
+    corrected, floor = shrunk(values[len(values) - live :], freedom, len(values))
+    basis = vectors if unit is None else vectors / unit[:, None]
+    return WithinSpace(centre, basis, np.r_[np.full(len(values) - live, floor), corrected], floor, power)
+
+
+def space_of_rows(rows: FloatArray, freedom: float, centre: FloatArray, power: float, means: FloatArray) -> WithinSpace:
+    """From rows (k, d) of the scatter, k less than d, with the coordinates in which class means (C, d) differ."""
+    _, lengths, directions = np.linalg.svd(rows, full_matrices=False)
+    values = lengths[::-1] ** 2 / max(freedom, 1)
+    live = live_count(values, freedom)
+    corrected, floor = shrunk(values[len(values) - live :], freedom, rows.shape[1])
+    own = directions[:live][::-1].T
+    others = _directions_outside(means - centre, own)
+    values = np.r_[np.full(others.shape[1], floor), corrected]
+    return WithinSpace(centre, np.c_[others, own], values, floor, power)
+
+
+def _directions_outside(vectors: FloatArray, basis: FloatArray) -> FloatArray:
+    """Orthonormal directions (d, k) of what vectors (C, d) have outside the span of an orthonormal basis (d, r)."""
+    outside = vectors - vectors @ basis @ basis.T
+    outside -= outside @ basis @ basis.T  # once more, for what rounding left
+    _, lengths, directions = np.linalg.svd(outside, full_matrices=False)
+    longest = np.linalg.vector_norm(vectors, axis=1).max(initial=0)
+    return directions[lengths > 1e-7 * longest].T

@@ -1,0 +1,234 @@
+"""Posterior means: a Gaussian model of features, whose classes' means have a prior that the base classes set.
+
+This is what "auto" means. docs/mathematics.md derives it from the paper's regularizers; docs/tried.md says what each
+choice is worth. It keeps counts, means and one scatter, so that it does not matter in which order, in which parts or
+on which machine examples came.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import polygamma
+
+from subspan.arrays import Array, FloatArray, functions_of, is_tensor
+from subspan.engine.contract import Base, Learner, Session, State
+from subspan.learners.parts.class_means import Prior, posterior, prior_of
+from subspan.learners.parts.class_sums import SUMS, ClassSums, with_means
+from subspan.learners.parts.scatter import contrasts
+from subspan.learners.parts.vectors import unit
+from subspan.learners.parts.within_space import WithinSpace, space_of_matrix, space_of_rows
+from subspan.learners.registry import register
+from subspan.values import check_options, option
+
+FEW_FEATURES = 64  # fewer are taken as they are
+UNIT_FROM = 64  # in fewer dimensions the length after T says too much to be taken off
+SIGNED = 0.1  # share of negative values in the squares of features from which on they are taken to be signed
+
+
+@register
+@dataclass(frozen=True)
+class Posterior(Learner):
+    """Log densities of a Gaussian for each class, in coordinates where all classes scatter alike.
+
+    1. A feature is its square root, which makes skewed ones symmetric, at unit length; features that lie on both sides
+       of zero need no root, and fewer than 64 stay as they are.
+    2. W is the covariance within classes, its eigenvalues corrected; T(x) = W^(-power/2) (x - centre), at unit length.
+    3. A class's mean there is drawn to the prior that the base means set, the more the fewer examples it has.
+    4. Its density is a normal about that mean, wider by what is not known of it.
+
+    From class statistics of a network instead of examples, step 1 is left out, and W stays that of the base classes.
+
+    A state holds rows (C, d), the means of prepared features, and counts (C,), 0 where unknown; from examples also the
+    rest of `ClassSums`.
+    """
+
+    name = "posterior"
+    summary = "Gaussian classes whose means have a prior set by the base classes; no training"
+    arrays = "numpy"
+    from_examples = True
+    from_sums = True
+    uses_memory = False
+    uses_bias = False
+    power: float = option(0.8, "of the within-class covariance that is divided out; 1 makes features white")
+    span: float = option(0.2, "share of the base means' own covariance in the prior of a novel mean")
+
+    def __post_init__(self) -> None:
+        check_options(self, shares=("power",), below_one=("span",))
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"means", "covariance"})
+
+    # What is kept
+
+    def start(self, base: Base) -> State:
+        if base.examples is None:
+            if base.means is None or base.covariance is None:
+                raise ValueError(f"method '{self.name}' needs base examples, or means and a covariance of them")
+            means = np.asarray(base.means, np.float64)
+            return State(base, {"rows": means, "counts": np.zeros(len(means))})
+        signed = is_signed(base.examples)
+        sums = ClassSums.of_examples(prepared(base.examples, signed), np.asarray(base.labels))
+        return State(base, {**sums.arrays(), "signed": np.array(signed)})
+
+    def learn(self, state: State, session: Session) -> State:
+        if not _of_examples(state):
+            return state.after(**with_means(state, session))
+        features, labels = prepared(session.support, bool(state["signed"])), np.asarray(session.labels)
+        sums = ClassSums.of(state, len(session.classes) if session.new else 0)
+        for place in session.classes:
+            examples = features[labels == place]
+            sums.join(place, len(examples), examples.mean(0), contrasts(examples))
+        return _with_sums(state, sums)
+
+    def merge(self, state: State, other: State) -> State:
+        if not (_of_examples(state) and _of_examples(other)):
+            raise ValueError(f"method '{self.name}' merges models that were taught from examples")
+        if state["signed"] != other["signed"]:
+            raise ValueError(
+                "models merge where both have features with negative values, or neither has; got one of each"
+            )
+        return _with_sums(state, ClassSums.of(state).merged(ClassSums.of(other)))
+
+    def forget(self, state: State, base: Base, places: Sequence[int]) -> State:
+        if not _of_examples(state):
+            rows, counts = (np.delete(state[name], list(places), axis) for name, axis in (("rows", -2), ("counts", -1)))
+            return State(base, {"rows": rows, "counts": counts})
+        return replace(_with_sums(state, ClassSums.of(state).without(np.array(places))), base=base)
+
+    # What follows from it
+
+    def scores(self, state: State, queries: Array) -> Array:
+        """Log densities (*batch, q, C)."""
+        centre, basis, stretch, floor, weights, curvature, offset = state.once(self, lambda: self._densities(state))
+        features = (prepared(queries, bool(state["signed"])) if _of_examples(state) else queries) - centre
+        coordinates = features @ basis
+        placed = coordinates * stretch
+        square = (placed * placed).sum(-1)
+        if basis.shape[0] > basis.shape[1]:
+            outside = (features * features).sum(-1) - (coordinates * coordinates).sum(-1)
+            square = square + floor * outside * (outside > 0)
+        if basis.shape[0] >= UNIT_FROM:
+            length = square**0.5
+            placed = placed / (length + (length == 0))[..., None]
+            square = square / (square + (square == 0))
+        return placed @ weights.mT - square[..., None] * curvature[..., None, :] + offset[..., None, :]
+
+    def _densities(self, state: State) -> tuple[FloatArray, ...]:
+        """Centre, basis, stretch and floor of the space; then weights (C, r), curvature and offset (C,) of scores.
+
+        A log density -|z - m|^2 / 2v - d/2 log(2 pi v) is z . m/v - |z|^2 / 2v + offset.
+        """
+        space, prior, means, counts = self._model(state)
+        first = state.base_count
+        old, old_uncertain = posterior(means[..., :first, :], counts[..., :first], prior, 0.0)
+        new, new_uncertain = posterior(
+            means[..., first:, :], counts[..., first:], prior, self.span if first > 1 else 0.0
+        )
+        centres = np.concat([old, new], -2)
+        variance = prior.noise + np.concat([old_uncertain, new_uncertain], -1)
+        offset = -(centres**2).sum(-1) / (2 * variance) - space.width / 2 * np.log(2 * np.pi * variance)
+        floor = np.array(space.floor**-space.power)
+        return space.centre, space.basis, space.stretch, floor, centres / variance[..., None], 0.5 / variance, offset
+
+    def _model(self, state: State) -> tuple[WithinSpace, Prior, FloatArray, FloatArray]:
+        """The space, the prior, and class means (*batch, C, r) there, of so many examples (*batch, C)."""
+        if not _of_examples(state):
+            space, prior = state.base.once(self, lambda: self._of_statistics(state.base))
+            counts = np.where(state["counts"] > 0, state["counts"], np.inf)
+            means = _shortened(space.means(state["rows"]), counts, space)
+            return space, prior.about(means, counts), means, counts
+        rows, counts, freedom, first = state["rows"], state["counts"], float(state["freedom"]), state.base_count
+        known = slice(first if first > 1 else None)  # one base class says nothing of how far classes lie apart
+        centre = rows.mean(0)
+        if state.get("factor") is None:
+            unit_of = _units(state["scatter"], freedom) if len(centre) < FEW_FEATURES else None
+            space = space_of_matrix(state["scatter"], freedom, centre, self.power, unit_of)
+        else:
+            space = space_of_rows(np.concat([state["factor"], state["own"]]), freedom, centre, self.power, rows)
+        means = _shortened(space.means(rows), counts, space)
+        prior = prior_of(means[known], counts[known], space.width, _noise(means, counts, freedom, space))
+        return space, prior.about(means, counts), means, counts
+
+    def _of_statistics(self, base: Base) -> tuple[WithinSpace, Prior]:
+        """The space and the prior, where base classes have a mean and a covariance of unknown many examples."""
+        means = np.asarray(base.means, np.float64)
+        unit_of = _units(base.covariance, np.inf) if means.shape[1] < FEW_FEATURES else None
+        space = space_of_matrix(base.covariance, np.inf, np.asarray(base.center, np.float64), self.power, unit_of)
+        unlimited = np.full(len(means), np.inf)
+        means = _shortened(space.means(means), unlimited, space)
+        return space, prior_of(means, unlimited, space.width, _noise(means, unlimited, np.inf, space))
+
+
+def is_signed(features: Array) -> bool:
+    """Whether features (n, d) lie on both sides of zero, as projections do and as what a ReLU leaves does not."""
+    features = np.asarray(features, np.float64)
+    return bool((np.minimum(features, 0) ** 2).sum() > SIGNED * (features**2).sum())
+
+
+def prepared(features: Array, signed: bool) -> Array:
+    """Features (..., d) as the model takes them: at length one, their square roots unless signed; few as they are.
+
+    >>> prepared(np.r_[np.array([9.0, 16.0]), np.zeros(98)], signed=False)[:2]
+    array([0.6, 0.8])
+    """
+    features = features if is_tensor(features) else np.asarray(features, np.float64)
+    if features.shape[-1] < FEW_FEATURES:
+        return features
+    if not signed:
+        functions = functions_of(features)
+        features = functions.sign(features) * functions.abs(features) ** 0.5
+    return unit(features)
+
+
+def _with_sums(state: State, sums: ClassSums) -> State:
+    """A state with other sums; what it holds beside them stays."""
+    beside = {name: array for name, array in state.arrays.items() if name not in SUMS}
+    return State(state.base, beside | sums.arrays())
+
+
+def _of_examples(state: State) -> bool:
+    return state.get("own") is not None
+
+
+def _shortened(means: FloatArray, counts: FloatArray, space: WithinSpace) -> FloatArray:
+    """Means (..., C, r) of examples at length one: over the length that an example has on average.
+
+    Of so many examples (..., C) the mean has a squared length that noise / count has made larger.
+    """
+    if space.width < UNIT_FROM:
+        return means
+    lengths = (means**2).sum(-1) + space.noise * (1 - 1 / counts)
+    return means / np.sqrt(np.where(lengths > 0, lengths, 1))[..., None]
+
+
+def _noise(means: FloatArray, counts: FloatArray, freedom: float, space: WithinSpace) -> float | None:
+    """Variance of an example about its class's mean along each dimension; None without two examples of any class."""
+    if freedom < 1:
+        return None
+    if space.width < UNIT_FROM:
+        return space.noise / space.width
+    lost = 1 - (means**2).sum(-1)  # what the mean of vectors of length one lacks in length is their spread
+    return float(np.sum(counts * lost) / freedom if np.isfinite(freedom) else np.mean(lost)) / space.width
+
+
+def _units(scatter: Array, freedom: float) -> FloatArray | None:
+    """The unit of each feature (d,), its deviation within classes; None without two examples of any class.
+
+    Of few examples deviations differ by chance: their logarithms are drawn together by what chance has in the variance
+    of them. A feature that is constant within classes has the unit of the others.
+    """
+    if freedom < 1:
+        return None
+    squared = np.diagonal(scatter).astype(np.float64) / (freedom if np.isfinite(freedom) else 1)
+    live = squared > 0
+    if not live.any():
+        return None
+    logarithms = np.log(squared[live])
+    common = logarithms.mean()
+    chance = float(polygamma(1, freedom / 2)) if np.isfinite(freedom) else 0.0
+    kept = max(0.0, 1 - chance / max(float(logarithms.var()), 1e-300))
+    units = np.full(len(squared), np.exp(common / 2))
+    units[live] = np.exp((common + kept * (logarithms - common)) / 2)
+    return units
