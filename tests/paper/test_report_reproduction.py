@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from subspan.experiments.report.render import TEMPLATES, to_csv, to_latex, to_markdown
+from subspan.experiments.report.render import MISSING, TEMPLATES, to_csv, to_latex, to_markdown
 from subspan.experiments.results import MethodResult
-from subspan.paper.pages import Section, problems, to_page, to_text, with_section
+from subspan.paper.pages import Section, problems, sha256_of, to_page, to_text, with_section
+from subspan.paper.published import VALUES as PUBLISHED_VALUES
 from subspan.paper.published import published
 from subspan.paper.tables.multi_session import (
     ABLATION,
     METHODS,
     TUNED,
+    all_cells,
     fixed_split_table,
     networks_table,
     random_split_tables,
@@ -111,6 +113,20 @@ def test_the_single_session_table_is_that_of_the_paper(sources):
             assert line["bold"][number] == accuracy.top
 
 
+def test_tiered_values_stand_there_with_blanks_where_ours_would_be(sources):
+    page = to_page("single-session", [])
+    table = page[page.index("## Single session, tieredImageNet") :].replace("*", "")
+    halves = table.split("1-shot")[1].split("5-shot")
+    for number, half in zip((2, 3), halves, strict=True):
+        rows = [line.strip("| ").split(" | ") for line in half.splitlines() if line.startswith("| ")]
+        printed = {row[0]: row[2:] for row in rows if row[1] in ("published", "quoted")}
+        for line, model in zip(sources["single_session"], SINGLE_SESSION_NAMES, strict=True):
+            accuracy, half_width, delta = line["cells"][number]
+            assert printed[model] == [f"{accuracy:.2f}±{half_width:.2f}", f"{delta:.2f}"]
+    assert table.count(f"| ours | {MISSING} | {MISSING} |") == 2 * len(SINGLE_SESSION_NAMES)
+    assert "Ours are blank: the images of tieredImageNet cannot be had here" in table
+
+
 def test_every_row_names_a_known_source():
     tables = (getattr(published(), n) for n in ("main", "without_memory", "with_memory", "old_penalty", "fixed_split"))
     rows = [row for table in tables for row in table]
@@ -189,6 +205,15 @@ def test_cells_further_than_two_points_after_scaling_are_marked_and_counted(resu
     assert "scaled, 1 are further than 2 points from it" in reached_sentence([without])
     # With memory the same numbers of ours stand beside others: fine-tuning's last session is 48.13 there, not 26.54.
     assert line(with_memory, "Fine-tuning", "ours, scaled")["session_8"].mark
+
+
+def test_what_a_paired_test_does_not_separate_from_the_best_is_bold(results):
+    first = results[0].base
+    near, far = (made_up(name, False, first + np.array([[0.3], [0.1]]) - by) for name, by in (("best", 0), ("far", 20)))
+    short = made_up("short", False, first[:1] + 50)  # on one split: no pairs
+    for one, top in zip([near, results[0], far, short], all_cells([near, results[0], far, short]), strict=True):
+        expected = one.method in ("best", results[0].method)
+        assert [top[f"session_{session}"].top for session in range(9)] == [False] + 8 * [expected], one.method
 
 
 def test_a_mark_shows_in_every_form(results):
@@ -310,6 +335,11 @@ def test_a_page_tells_when_it_was_edited_and_when_a_source_changed(results, tmp_
     source.write_bytes(b"others")
     (changed,) = problems("multi-session", page, tmp_path)
     assert "features/paper-random-1.npz has changed; run `subspan reproduce multi-session` again" in changed
+    source.write_bytes(b"features")
+    digest = sha256_of(PUBLISHED_VALUES)
+    assert digest in page
+    (changed,) = problems("multi-session", page.replace(digest, "0" * 64), tmp_path)
+    assert "package/paper/published.json has changed" in changed
     source.unlink()
     (gone,) = problems("multi-session", page, tmp_path)
     assert "features/paper-random-1.npz is gone" in gone

@@ -19,7 +19,7 @@ from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.learners.registry import spec_of
 from subspan.paper.pages import PAPER, Section
 from subspan.paper.published import MULTI_SESSION, published
-from subspan.paper.sources import Sources, find_file, load
+from subspan.paper.sources import Sources, find_file, load, settings_file
 from subspan.paper.systems import chosen_systems, run_systems, stored_runs
 from subspan.paper.tables.multi_session import (
     ABLATION,
@@ -76,7 +76,8 @@ def make(sources: Sources, place: Placement, recipe: str) -> Section:
         console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
 
     main, *tables = random_split_tables(on_random, seeds, published(), recipe)
-    read = list(named.values())
+    chosen_by = [sources.config or CONFIGS.get(recipe)]
+    read = [*named.values(), *(settings_file(name) for name in chosen_by if name)]
     if recipe == PAPER:
         trained = {recipe: {seed: _session0(one) for seed, one in zip(seeds, loaded, strict=False)}}
         for other in (network.recipe for network in published().networks if network.recipe != recipe):
@@ -97,11 +98,11 @@ def make(sources: Sources, place: Placement, recipe: str) -> Section:
         chosen = {name: split for name, split in by_name.items() if (name == "fixed") == (protocol is FIXED)}
         if not methods:
             continue
-        ran, left_out = run_systems(wanted, protocol, chosen, parts, place)
+        ran, left_out, of_parts = run_systems(wanted, protocol, chosen, parts, place)
         kept, absent_ones, files_read = stored_runs(wanted, protocol, list(chosen), parts, recipe)
         beside = [Run(one.method, one) for one in methods if one.method in BESIDE and not one.memory]
         runs = [*beside, *ran, *kept]
-        read += files_read
+        read += [*of_parts, *files_read]
         missing += [*left_out, *absent_ones]
         tables.append(systems_table(runs, published(), fixed=protocol is FIXED, recipe=recipe))
         figures += [cost_picture(runs)] if protocol is RANDOM else []
@@ -175,7 +176,7 @@ def _figures(results: Sequence[MethodResult], seeds: Sequence[int]) -> list[Repo
     where = f" Split random-{seeds[0]}"
     over = f" {splits_sentence(seeds)}" + (" One split has no interval." if len(seeds) == 1 else "")
     captions = {
-        over: curve_figures([result for result in results if result.memory]),
+        over: curve_figures([result for result in results if result.memory], published().curves),
         f"{where}.": heatmap_figures([without["finetune"], without["subspace"]]),
         f"{where}, after session 1.": weight_space_figures([without["subspace"], without["semantic"]]),
     }

@@ -5,8 +5,8 @@
     python -m subspan.paper.pages check docs/results-*.md
 
 What opens a page is in ``text/``. A section carries, in a comment, its command, date, device, the SHA-256 of its own
-text and that of every feature file and stored result behind its figures, so that `problems` can tell without a run
-whether it is still what was made.
+text and that of every feature file, stored result, trained part and packaged setting behind its figures, and of the
+published values, so that `problems` can tell without a run whether it is still what was made.
 """
 
 import hashlib
@@ -19,17 +19,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from subspan.experiments.config import Config
+from subspan.experiments.multi_session import RANDOM
 from subspan.experiments.report.figures import ReportFigure
 from subspan.experiments.report.render import markdown_escape, to_markdown
 from subspan.experiments.report.tables import Table
+from subspan.experiments.single_session import SingleSession
 from subspan.files.atomic import replacing
 from subspan.learners.published import MARKS
-from subspan.learners.registry import list_network_systems, list_systems
-from subspan.paper.published import PROTOCOLS, page_text, published
+from subspan.learners.registry import create_method, list_network_systems, list_systems
+from subspan.paper.published import PROTOCOLS, SINGLE_SESSION, VALUES, page_text, published
+from subspan.paper.sources import PARTS
 from subspan.paper.systems import system_class
+from subspan.paper.tables.single_session import DATA, published_table
+from subspan.train.recipe import find_recipe
 
 PAPER = "paper"  # the paper's own recipe, whose section comes first
-PICTURES = ("accuracy-with-memory", "systems-cost", "single-session-mini-weight-space-moving-targets")
+PAGES = (*PROTOCOLS, "choices")  # results-NAME.md
+PICTURES = (
+    *("accuracy-with-memory", "predictions", "systems-cost"),
+    "single-session-mini-weight-space-moving-targets",
+)
+_PACKAGE = Path(__file__).parents[1]
 _SECTION = re.compile(
     r"<!-- section\n(?P<about>\{.*?\n\})\n-->\n\n(?P<text>.*?)(?=\n\n<!-- section\n|\n*\Z)", re.DOTALL
 )
@@ -83,7 +94,7 @@ def to_text(section: Section, facts: Mapping[str, str], pictures: Sequence[str] 
     for title, lines in (("Run with:", runs), ("Not in these tables:", section.missing)):
         parts += [title, "\n".join(["```text", *lines, "```"])] if lines else []
     text = "\n\n".join(parts)
-    hashes = {f"{path.absolute().parent.name}/{path.name}": _sha256(path.read_bytes()) for path in section.sources}
+    hashes = {_name_of(path): sha256_of(path) for path in (*section.sources, VALUES)}
     about = {"recipe": section.recipe, **facts, "sources": hashes, "text": _sha256(text.encode())}
     return f"<!-- section\n{json.dumps(about, indent=0, ensure_ascii=False)}\n-->\n\n{text}"
 
@@ -95,10 +106,37 @@ def with_section(page: str, section: str) -> list[str]:
     return [by_recipe[recipe] for recipe in sorted(by_recipe, key=lambda name: (name != PAPER, name))]
 
 
+def _file_of(page: str) -> str:
+    return f"results-{page}.md"
+
+
 def to_page(name: str, sections: Sequence[str]) -> str:
-    """The whole page of a protocol."""
+    """The whole page of a protocol; before the sections, published values of data that none of them has."""
     sources = "".join(f"| {word} | {meaning} |\n" for word, meaning in published().sources.items())
-    return "\n\n".join([page_text(f"results-{name}") + sources.rstrip(), *sections]) + "\n"
+    absent = [published_table(data, published()) for data in DATA if name == SINGLE_SESSION]
+    tables = [to_markdown(one).strip() for one in absent if not any(one.title in text for text in sections)]
+    head = re.sub(r"\{([^{}]+)\}", lambda match: our_setting(match[1]), page_text(f"results-{name}"))
+    return "\n\n".join([head + sources.rstrip(), *tables, *sections]) + "\n"
+
+
+def our_setting(words: str) -> str:
+    """What the package has: ``METHOD.OPTION`` by default, or ``METHOD/SHOTS/OPTION`` of a row of the single session.
+
+    >>> our_setting("subspace.gamma"), our_setting("network.cuts"), our_setting("Subspace/5/gamma")
+    ('1', '60, 80', '0.03')
+    """
+    if "/" in words:
+        label, shots, option = words.split("/")
+        rows = Config.load(f"{SINGLE_SESSION}-mini", SINGLE_SESSION).settings
+        record = next(row.create() for row in rows if (row.name, row.shots) == (label, int(shots)))
+    else:
+        name, option = words.split(".")
+        known = {"network": find_recipe(PAPER), "tiered": find_recipe("paper-tiered")}
+        known |= {"multi": RANDOM, "single": SingleSession()}
+        record = known.get(name) or create_method(name)
+    value = getattr(record, option)
+    every = value if isinstance(value, tuple) else (value,)
+    return ", ".join(f"{one:g}" if isinstance(one, (int, float)) else str(one) for one in every)
 
 
 def sections_of(page: str) -> list[str]:
@@ -115,11 +153,20 @@ def problems(name: str, page: str, folder: Path) -> list[str]:
         if about["text"] != _sha256(match["text"].encode()):
             sentences.append(f"Recipe '{about['recipe']}': the section was edited by hand.")
         for source, known in about["sources"].items():
-            path = folder / source
-            if not path.is_file() or _sha256(path.read_bytes()) != known:
+            package, of_package, rest = source.partition("package/")
+            path = folder / source if package or not of_package else _PACKAGE / rest
+            if path.suffix == ".npz" and path.parent.name == PARTS and not path.is_file():
+                continue  # a part that `make parts` trains again
+            if not path.is_file() or sha256_of(path) != known:
                 what = "has changed" if path.is_file() else "is gone"
                 sentences.append(f"Recipe '{about['recipe']}': {source} {what}; run `{about['command']}` again.")
     return sentences
+
+
+def _name_of(source: Path) -> str:
+    """As a section's comment has it: below the package, or in a folder beside the feature files."""
+    path = source.absolute()
+    return f"package/{path.relative_to(_PACKAGE).as_posix()}" if _PACKAGE in path.parents else "/".join(path.parts[-2:])
 
 
 def systems_page() -> str:
@@ -132,6 +179,11 @@ def systems_page() -> str:
     return "\n\n".join([page_text("systems").rstrip(), "\n".join(marks), "\n".join(table), *texts]) + "\n"
 
 
+def sha256_of(path: Path) -> str:
+    """Of a file's bytes."""
+    return _sha256(path.read_bytes())
+
+
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
@@ -142,10 +194,8 @@ def main(words: Sequence[str]) -> int:
         sys.stdout.write(systems_page())
         return 0
     pages = {path: path.stem.removeprefix("results-") for path in map(Path, words[1:])}
-    if words[:1] != ["check"] or not set(pages.values()) <= set(PROTOCOLS):
-        sys.stderr.write(
-            "usage: python -m subspan.paper.pages systems | check results-multi-session.md results-single-session.md\n"
-        )
+    if words[:1] != ["check"] or not set(pages.values()) <= set(PAGES):
+        sys.stderr.write(f"usage: python -m subspan.paper.pages systems | check {' '.join(map(_file_of, PAGES))}\n")
         return 2
     wrong = [
         f"{path}: {sentence}\n"

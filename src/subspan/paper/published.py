@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from subspan.experiments.metrics import average_accuracy, performance_drop
 from subspan.experiments.report.tables import Cell
 
+VALUES = Path(__file__).with_name("published.json")
 MULTI_SESSION, SINGLE_SESSION = PROTOCOLS = "multi-session", "single-session"
 PUBLISHED, QUOTED, OURS = "published", "quoted", "ours"  # what tables call a row
 STORED = "ours, stored"  # not run now: of a system that needs images
@@ -88,6 +90,12 @@ class Published:
         rows = (row for table in tables for row in table if (row.method, row.memory) == (method, memory))
         return next(rows, None)
 
+    @property
+    def curves(self) -> dict[tuple[str, bool], tuple[float, ...]]:
+        """Accuracies over all sessions by method of ours and memory, for pictures."""
+        rows = (*self.without_memory, *self.with_memory)
+        return {(row.method, bool(row.memory)): row.accuracy for row in rows if row.method}
+
     def legend(self, protocol: str, *words: str) -> tuple[str, ...]:
         """What words of a protocol's tables and marks of sources mean, as its page of results has it."""
         lines = page_text(f"results-{protocol}").splitlines()
@@ -112,7 +120,7 @@ def published() -> Published:
     >>> published().without_memory[3].model, published().without_memory[3].accuracy[-1]
     ('Subspace', 46.79)
     """
-    data = json.loads(resources.files("subspan.paper").joinpath("published.json").read_text(encoding="utf-8"))
+    data = json.loads(VALUES.read_text("utf-8"))
     names = ("main", "without_memory", "with_memory", "old_penalty", "fixed_split")
     return Published(
         data["sources"],

@@ -19,7 +19,7 @@ from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.files.arrays import SUFFIXES
 from subspan.paper.pages import Section
 from subspan.paper.published import SINGLE_SESSION, published
-from subspan.paper.sources import Sources, find_file, load
+from subspan.paper.sources import Sources, find_file, load, settings_file
 from subspan.paper.systems import chosen_systems, episode_settings, part_of, stored_episodes
 from subspan.paper.tables.runs import Run, cost_of_parts
 from subspan.paper.tables.single_session import DATA, costs_table, episodes_table, settings_table
@@ -98,7 +98,8 @@ def make(sources: Sources, place: Placement, chosen: Chosen, recipe: str) -> Sec
             settings_table(half.data, able, str(settings.about.get("chosen", "chosen by the user")), published()),
         ]
         figures += _pictures(runs, half, max(shots))
-        every_file += read
+        trained = [part for one in (*able, *beside) if (part := part_of(one.create(), loaded))]
+        every_file += [settings_file(source), *dict.fromkeys(Path(part.path) for part in trained), *read]
         missing += [f"{title}: {sentence}" for sentence in (*unable, *left_out, *absent)]
         if loaded.head == "cosine" and source == f"{SINGLE_SESSION}-{half.data}":
             missing.append(f"{title}: settings for a cosine head; those for a linear one were taken.")
@@ -140,7 +141,8 @@ def notes_on(features: FeatureSet, recipe: str, count: int) -> list[str]:
     few = f" Only {count} episodes; the paper has {PROTOCOL.count}." if count != PROTOCOL.count else ""
     return [
         f"Base queries: ours are held out of each base class's own images ({fewest} of them, which the network did not "
-        f"see); the paper trains on all and asks about other ImageNet images.{at} Network by recipe '{recipe}'.{few}"
+        f"see); the paper trains on all and asks about other ImageNet images.{at} Network by recipe '{recipe}'.{few}",
+        "Descriptions: all-MiniLM-L6-v2 on the gloss of a class's own sense; the paper has stsb-roberta-large.",
     ]
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from subspan.experiments.config import PACKAGED
 from subspan.experiments.named_features import named
 from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.files.arrays import SUFFIXES
@@ -51,6 +52,12 @@ def find_file(folder: Path, stem: str) -> Path | None:
     if len(found) > 1:
         raise FeatureFileError(f"'{found[0]}' and '{found[1]}' are two files of one split; remove one")
     return found[0] if found else None
+
+
+def settings_file(source: str) -> Path:
+    """The file of settings, packaged ones by their name."""
+    bundle = Path(__file__).parents[1] / "features" / "bundle"
+    return bundle / f"{source}.json" if source in PACKAGED and not Path(source).exists() else Path(source)
 
 
 def load(path: Path, split: str, classes: tuple[int, int]) -> FeatureSet:

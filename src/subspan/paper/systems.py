@@ -44,8 +44,8 @@ def chosen_systems(text: str | None, protocol: str) -> list[str]:
 
 def run_systems(
     names: Sequence[str], protocol: MultiSession, splits: Mapping[str, Split], parts: Path, place: Placement
-) -> tuple[list[Run[MethodResult]], list[str]]:
-    """Every system on the splits (by name) that have what it needs, and a sentence for each that was left out."""
+) -> tuple[list[Run[MethodResult]], list[str], list[Path]]:
+    """Every system on the splits (by name) that have what it needs, a sentence for each left out, and parts read."""
     pairs, jobs, left_out = list(splits.values()), [], []
     for name in (name for name in names if not moves_the_network(name)):
         system = create_system(name, parts)
@@ -56,11 +56,12 @@ def run_systems(
             left_out.append(f"System {name} on {where}: {reason}.")
         if usable:
             jobs += [Job(protocol, system, memory, usable) for memory in sorted({False, system.uses_memory})]
-    runs = []
+    runs, read = [], dict[Path, None]()
     for job, result in zip(jobs, run_jobs(pairs, jobs, place, bar="sessions of systems"), strict=True):
-        name, costs = job.method.name, cost_of_parts([part_of(job.method, pairs[n][0]) for n in job.splits])
-        runs.append(Run(name, replace(result, method=name), system_class(name).marks, **costs))
-    return runs, left_out
+        name, trained = job.method.name, [part_of(job.method, pairs[n][0]) for n in job.splits]
+        runs.append(Run(name, replace(result, method=name), system_class(name).marks, **cost_of_parts(trained)))
+        read |= dict.fromkeys(Path(part.path) for part in trained if part)
+    return runs, left_out, [*read]
 
 
 def stored_runs(

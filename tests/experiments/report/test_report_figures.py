@@ -43,6 +43,15 @@ def test_curves_show_means_from_session_zero_and_novel_from_one(result):
     np.testing.assert_allclose(shown[1:], one.novel.mean(axis=0)[1:])
 
 
+def test_published_curves_are_hollow_and_stand_beside_ours_on_all_classes_only(result):
+    both = [result("subspace", draws=3, sessions=2), result("prototype", draws=3, sessions=2)]
+    panels = accuracy_curves(both, published={"subspace": [80.0, 71.5, 66.25]}).axes
+    (theirs,) = [line for line in panels[0].lines if str(line.get_label()).endswith("published")]
+    assert np.asarray(theirs.get_ydata()).tolist() == [80.0, 71.5, 66.25]
+    assert (theirs.get_color(), theirs.get_markerfacecolor()) == (panels[0].lines[0].get_color(), "white")
+    assert [len(axes.lines) for axes in panels] == [3, 2, 2]
+
+
 @pytest.mark.parametrize("count", [1, 3, 12])
 def test_the_legend_stands_below_the_panels(result, count):
     figure = drawn(accuracy_curves([result(f"method:option={i}") for i in range(count)]))

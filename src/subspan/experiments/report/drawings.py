@@ -75,12 +75,21 @@ def to_png(figure: Figure) -> bytes:
     return stream.getvalue()
 
 
-def accuracy_curves(results: Sequence[MethodResult], styles: Mapping[str, Mapping[str, Any]] | None = None) -> Figure:
-    """One line per result with its 95 % band, where there is more than one sample; the legend stands below."""
+def accuracy_curves(
+    results: Sequence[MethodResult],
+    styles: Mapping[str, Mapping[str, Any]] | None = None,
+    published: Mapping[str, Sequence[float]] | None = None,
+) -> Figure:
+    """One line per result with its 95 % band, where there is more than one sample; the legend stands below.
+
+    ``published`` accuracies on all classes, by method, are hollow marks without a line or a band.
+    """
     styles = styles or method_styles([result.method for result in results])
-    entry_width = max((len(result.method) for result in results), default=0) + 8  # in characters, the line included
+    theirs = {f"{method}, published": values for method, values in (published or {}).items()}
+    entries = [*(result.method for result in results), *theirs]
+    entry_width = max(map(len, entries), default=0) + 8  # in characters, the line included
     columns = max(1, min(len(results), 130 // entry_width))
-    figure = new_figure(12, 4.1 + 0.24 * -(-len(results) // columns))
+    figure = new_figure(12, 4.1 + 0.24 * -(-len(entries) // columns))
     panels = figure.subplots(1, 3)
     for axes, (title, name) in zip(panels, PANELS.items(), strict=True):
         for result in results:
@@ -89,6 +98,9 @@ def accuracy_curves(results: Sequence[MethodResult], styles: Mapping[str, Mappin
             axes.plot(sessions, mean, label=result.method, linewidth=1.8, markersize=5.5, **look)
             band = mean - half_width, mean + half_width
             axes.fill_between(sessions, *band, color=look["color"], alpha=0.16, linewidth=0)
+            if name == "weighted" and (label := f"{result.method}, published") in theirs:
+                hollow = {**look, "linestyle": "", "markerfacecolor": "white", "markersize": 6.5}
+                axes.plot(range(len(theirs[label])), theirs[label], label=label, **hollow)
         plain_axes(axes, "session", "accuracy (%)" if axes is panels[0] else "")
         axes.set_title(title, fontsize=12)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

@@ -1,6 +1,6 @@
 """All figures of a report that its results allow, each with title, caption and a text for those who do not see it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from subspan.experiments.report.drawings import (
@@ -29,21 +29,25 @@ def report_figures(results: Sequence[MethodResult]) -> list[ReportFigure]:
     return [*curve_figures(results), *heatmap_figures(results), *weight_space_figures(results)]
 
 
-def curve_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
-    """Accuracy over sessions, one picture per memory setting."""
+def curve_figures(
+    results: Sequence[MethodResult], published: Mapping[tuple[str, bool], Sequence[float]] | None = None
+) -> Iterator[ReportFigure]:
+    """Accuracy over sessions, one picture per memory setting; ``published`` ones by method and memory beside ours."""
     styles = method_styles([result.method for result in results])
     for memory in (False, True):
         chosen = [result for result in results if result.memory == memory]
         if not chosen:
             continue
+        theirs = {method: values for (method, kept), values in (published or {}).items() if kept == memory}
+        beside = " Hollow marks are published values, which exist for all classes only." if theirs else ""
         last = "; ".join(f"{result.method} {result.weighted[:, -1].mean():.1f} %" for result in chosen)
         yield ReportFigure(
             name=f"accuracy-{'with' if memory else 'without'}-memory",
             title=f"Accuracy over sessions, {_memory(memory)}",
             caption="Accuracy on all classes seen so far (base and novel weighted by numbers of classes), on base "
-            "classes and on novel classes after each session. Bands are 95 % intervals of the mean.",
+            f"classes and on novel classes after each session. Bands are 95 % intervals of the mean.{beside}",
             alt=f"Line charts of accuracy over sessions. All classes after the last session: {last}.",
-            png=to_png(accuracy_curves(chosen, styles)),
+            png=to_png(accuracy_curves(chosen, styles, theirs)),
         )
 
 

@@ -11,7 +11,7 @@ from subspan.experiments.report.labels import Label, draw_labels
 from subspan.experiments.report.tables import Cell, Column, Row, Table
 from subspan.experiments.results import MethodResult
 from subspan.paper.published import MULTI_SESSION, PUBLISHED, QUOTED, Published, PublishedRow
-from subspan.paper.tables.multi_session import COLUMNS, our_cells, run_notes
+from subspan.paper.tables.multi_session import BOLD, COLUMNS, all_cells, run_notes
 from subspan.paper.tables.runs import Run, cost_cells, cost_columns
 
 BELOW = 3.0  # points below a published row of the same setting that ask for a cause
@@ -31,9 +31,10 @@ def systems_table(runs: Sequence[Run[MethodResult]], published: Published, *, fi
     for row in (row for table in tables for row in table):
         theirs |= dict.fromkeys(row.systems, row)
     rows = []
-    for run in sorted(runs, key=lambda run: (run.result.memory, run.name)):
+    ordered = sorted(runs, key=lambda run: (run.result.memory, run.name))
+    for run, measured in zip(ordered, all_cells([run.result for run in ordered]), strict=True):
         memory, row = "+M" if run.result.memory else "-M", theirs.get(run.name)
-        cells = our_cells(run.result) | cost_cells(run) | {"splits": Cell(run.splits)}
+        cells = measured | cost_cells(run) | {"splits": Cell(run.splits)}
         if row is not None and row.memory in (None, run.result.memory):
             label = PUBLISHED if fixed and row.memory is None else QUOTED  # only the paper's tables tell of memory
             rows.append(Row((run.name, memory, label, row.source, ""), row.cells, run.name))
@@ -48,7 +49,7 @@ def systems_table(runs: Sequence[Run[MethodResult]], published: Published, *, fi
         columns=(*COLUMNS, *cost_columns("all sessions", COST), splits),
         rows=tuple(rows),
         title=f"Systems on {'the fixed split' if fixed else 'random splits'}, recipe {recipe}",
-        notes=tuple(run_notes([run.result for run in runs if not run.marks])),
+        notes=(*([] if fixed else [BOLD]), *run_notes([run.result for run in runs if not run.marks])),
         legend=published.legend(MULTI_SESSION, *words),
         name=f"systems-{where}-{recipe}",
     )
