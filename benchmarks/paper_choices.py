@@ -57,18 +57,18 @@ class Choice:
     title: str
     method: str  # with its options
     one_mean: bool = False  # one cross-entropy over support and memory, as the text has it; without memory the same
-    with_memory: bool = True  # run so too
+    memories: tuple[bool, ...] = (False, True)  # of which the row has figures
 
 
 _LETTER = "subspace:old_penalty=squared,basis=qr"
 CHOICES = (
     Choice("subspace", "text: squared R_old, QR, one mean", _LETTER, True),
-    Choice("subspace", "text, and no cap: at most 20,000 steps", f"{_LETTER},max_steps=20000", with_memory=False),
+    Choice("subspace", "text, and no cap: at most 20,000 steps", f"{_LETTER},max_steps=20000", memories=(False,)),
     Choice("subspace", "released code: norm, QR, two means", "subspace:basis=qr"),
     Choice("subspace", "ours: norm, SVD, two means", "subspace"),
     Choice("subspace", "ours, but squared R_old", "subspace:old_penalty=squared"),
-    Choice("subspace", "ours, but one mean", "subspace", True),
-    Choice("subspace", "ours, and no cap: at most 20,000 steps", "subspace:max_steps=20000", with_memory=False),
+    Choice("subspace", "ours, but one mean", "subspace", True, memories=(True,)),
+    Choice("subspace", "ours, and no cap: at most 20,000 steps", "subspace:max_steps=20000", memories=(False,)),
     Choice("semantic", "text: squared R_old, gamma 1, one mean", "semantic:gamma=1,old_penalty=squared", True),
     Choice("semantic", "ours, as the released code: norm, gamma 0.2, two means", "semantic"),
     Choice("semantic", "ours, but squared R_old", "semantic:old_penalty=squared"),
@@ -77,7 +77,7 @@ CHOICES = (
     Choice("linear_map", "ours, as the released code: norm, two means; map by ridge", "linear_map"),
     Choice("finetune", "text: squared R_old, one mean", "finetune:old_penalty=squared", True),
     Choice("finetune", "ours, as the released code: norm, two means", "finetune"),
-    Choice("finetune", "ours, and no cap: at most 20,000 steps", "finetune:max_steps=20000", with_memory=False),
+    Choice("finetune", "ours, and no cap: at most 20,000 steps", "finetune:max_steps=20000", memories=(False,)),
 )
 RIVALS = ("imprint", "prototype", "calibrated")  # the rest of our own tables
 
@@ -101,7 +101,7 @@ def load(path: Path) -> tuple[dict[str, Any], Results]:
             accuracy=unknown,
             class_mean=unknown,
             base=base,
-            novel=unknown,
+            novel=novel,  # the same, as every session has as many test images
             novel_session_mean=novel,
             steps=np.array(run["steps"], dtype=np.float64),
             seconds=0.0,
@@ -131,7 +131,7 @@ def choices_table(results: Results) -> Table:
         rows.append(Row((METHODS[name], PUBLISHED), cells, name))
         for choice in (one for one in CHOICES if one.name == name):
             cells = {}
-            for sign, memory in (("-M", False), ("+M", True))[: 1 + choice.with_memory]:
+            for sign, memory in (sign for sign in (("-M", False), ("+M", True)) if sign[1] in choice.memories):
                 result, ours = results[choice.method, memory, choice.one_mean and memory], results[name, memory, False]
                 mean, half_width = result.mean_and_half_width(result.weighted)
                 cells |= {f"session_{s}{sign}": Cell(float(mean[s]), float(half_width[s])) for s in SHOWN}
@@ -210,7 +210,7 @@ def run(folder: Path) -> None:
         (one.method, memory, one.one_mean and memory)
         for memory in (False, True)
         for one in CHOICES
-        if one.with_memory or not memory
+        if memory in one.memories
     ]
     wanted += [(method, memory, False) for method in RIVALS for memory in (False, True)]
     began = time.perf_counter()

@@ -99,7 +99,7 @@ def accuracy_curves(
             band = mean - half_width, mean + half_width
             axes.fill_between(sessions, *band, color=look["color"], alpha=0.16, linewidth=0)
             if name == "weighted" and (label := f"{result.method}, published") in theirs:
-                hollow = {**look, "linestyle": "", "markerfacecolor": "white", "markersize": 6.5}
+                hollow = {**look, "linestyle": "", "markerfacecolor": "white", "markersize": 6.5, "zorder": 4}
                 axes.plot(range(len(theirs[label])), theirs[label], label=label, **hollow)
         plain_axes(axes, "session", "accuracy (%)" if axes is panels[0] else "")
         axes.set_title(title, fontsize=12)
