@@ -20,9 +20,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from subspan.cli.parts.facts import run_facts
 from subspan.engine.contract import Learner, Memory, Session, State
+from subspan.engine.objective import Problem
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.metrics import interval_half_width, paired_tests
 from subspan.experiments.multi_session import RANDOM
@@ -35,6 +37,7 @@ from subspan.experiments.results import MethodResult
 from subspan.experiments.runs import Job, run_jobs
 from subspan.features.feature_set import FeatureFileError, FeatureSet
 from subspan.files.atomic import replacing
+from subspan.learners.parts.regularizer import Regularizer
 from subspan.learners.registry import create_method
 from subspan.paper.pages import PAPER, Section, sha256_of, write_section
 from subspan.paper.published import PUBLISHED, published
@@ -184,16 +187,18 @@ def section_of(folder: Path) -> tuple[Section, dict[str, str]]:
 
 def with_one_mean(method: Learner) -> Learner:
     """The same method, for which examples of earlier novel classes count like those of base classes."""
+    assert isinstance(method, Regularizer)
 
-    class OneMean(type(method)):
-        def problem(self, state: State, session: Session) -> Any:
-            if len(session.memories) > 1:
-                features, labels = zip(*((one.features, one.labels) for one in session.memories), strict=True)
-                whole = Memory(torch.cat(features, dim=-2), torch.cat(labels, dim=-1))
-                session = replace(session, base_memory=whole, novel_memory=None)
-            return super().problem(state, session)
+    def problem(state: State, session: Session) -> tuple[Problem, Tensor]:
+        if len(session.memories) > 1:
+            features, labels = zip(*((one.features, one.labels) for one in session.memories), strict=True)
+            whole = Memory(torch.cat(features, dim=-2), torch.cat(labels, dim=-1))
+            session = replace(session, base_memory=whole, novel_memory=None)
+        return method.problem(state, session)
 
-    return OneMean(**{name: getattr(method, name) for name in type(method).__dataclass_fields__})
+    changed = replace(method)
+    object.__setattr__(changed, "problem", problem)  # its options stay frozen
+    return changed
 
 
 def run(folder: Path) -> None:

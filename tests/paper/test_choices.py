@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import stats
 
-from subspan.engine.contract import Memory
+from subspan.engine.contract import Base, Memory
 from subspan.engine.sessions import session_of, start
 from subspan.features.feature_set import FeatureFileError
 from subspan.learners.registry import create_method
@@ -77,9 +77,12 @@ def test_ours_is_tested_against_the_best_other_row(choices, kept):
 
 def test_one_mean_weighs_every_example_the_same(choices):
     generator = torch.Generator().manual_seed(0)
-    draw = lambda *shape: torch.randn(*shape, generator=generator)  # noqa: E731
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator)
+
     method = create_method("finetune")
-    state = start(method, _base(draw(3, 4)), 1)
+    state = start(method, Base(draw(3, 4)), 1)
     memories = [Memory(draw(1, 3, 4), torch.arange(3)[None]), Memory(draw(1, 2, 4), torch.tensor([[2, 2]]))]
     session = session_of(
         draw(1, 5, 4), torch.full((1, 5), 3), range(3, 4), base_memory=memories[0], novel_memory=memories[1], seeds=(0,)
@@ -89,12 +92,6 @@ def test_one_mean_weighs_every_example_the_same(choices):
     torch.testing.assert_close(two.sample_weight, torch.tensor([[1 / 8] * 8 + [1 / 2] * 2]))
     torch.testing.assert_close(one.sample_weight, torch.full((1, 10), 1 / 10))
     torch.testing.assert_close(one.features, two.features)
-
-
-def _base(rows):
-    from subspan.engine.contract import Base
-
-    return Base(rows)
 
 
 def test_runs_of_other_features_are_refused(choices, tmp_path):
