@@ -196,6 +196,10 @@ class Learner(ABC):
         """What two states of the same classes, taught different examples of them, know together."""
         raise ValueError(f"method '{self.name}' cannot merge what two models know")
 
+    def among(self, state: State, base: Base, places: Array) -> State:
+        """A state after session 0 with its classes at these places among those of ``base``, to be merged there."""
+        raise ValueError(f"method '{self.name}' cannot learn a base session in parts")
+
     def targets(self, base: Base, rows: Array, embeddings: Array) -> Array | None:
         """What novel rows (K, d) are pulled towards (K, d), or None."""
         return None

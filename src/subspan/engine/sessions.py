@@ -72,6 +72,12 @@ def merge(learner: Learner, state: State, other: State) -> State:
     return _like(example, own, _base_in(kind_of(example), own.base))
 
 
+def among(learner: Learner, state: State, base: Base, places: Sequence[int]) -> State:
+    """A state after session 0 with its classes at these places among those of ``base``; the others have no example."""
+    own = learner.among(state_in(learner.arrays, state), _base_in(learner.arrays, base), np.asarray(places))
+    return _like(_any_array(base), own, base)
+
+
 def steps_of(state: State, problems: int) -> NDArray[Any]:
     """The steps (problems,) of the session that led to a state."""
     return np.broadcast_to(as_numpy(state.steps), (problems,))

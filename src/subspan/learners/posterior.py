@@ -13,6 +13,7 @@ from scipy.special import polygamma
 
 from subspan.arrays import Array, FloatArray, functions_of, is_tensor
 from subspan.engine.contract import Base, Learner, Session, State
+from subspan.learners.parts.blocks import MANY, blocks
 from subspan.learners.parts.class_means import Prior, posterior, prior_of
 from subspan.learners.parts.class_sums import SUMS, ClassSums, with_means
 from subspan.learners.parts.scatter import contrasts
@@ -48,6 +49,7 @@ class Posterior(Learner):
     arrays = "numpy"
     from_examples = True
     from_sums = True
+    per_class = ("rows", "counts")
     uses_memory = False
     uses_bias = False
     power: float = option(0.8, "of the within-class covariance that is divided out; 1 makes features white")
@@ -68,9 +70,10 @@ class Posterior(Learner):
                 raise ValueError(f"method '{self.name}' needs base examples, or means and a covariance of them")
             means = np.asarray(base.means, np.float64)
             return State(base, {"rows": means, "counts": np.zeros(len(means))})
-        signed = is_signed(base.examples)
+        squares = _squares_of(base.examples)
+        signed = is_signed(squares)
         sums = ClassSums.of_examples(prepared(base.examples, signed), np.asarray(base.labels))
-        return State(base, {**sums.arrays(), "signed": np.array(signed)})
+        return State(base, {**sums.arrays(), "signed": np.array(signed), "squares": squares})
 
     def learn(self, state: State, session: Session) -> State:
         if not _of_examples(state):
@@ -85,11 +88,17 @@ class Posterior(Learner):
     def merge(self, state: State, other: State) -> State:
         if not (_of_examples(state) and _of_examples(other)):
             raise ValueError(f"method '{self.name}' merges models that were taught from examples")
-        if state["signed"] != other["signed"]:
+        squares = state["squares"] + other["squares"]
+        if not state["signed"] == other["signed"] == is_signed(squares):
             raise ValueError(
-                "models merge where both have features with negative values, or neither has; got one of each"
+                "what is learned in parts has features with negative values in all of them or in none; got both: "
+                "teach it at once"
             )
-        return _with_sums(state, ClassSums.of(state).merged(ClassSums.of(other)))
+        merged = _with_sums(state, ClassSums.of(state).merged(ClassSums.of(other)))
+        return merged.after(squares=squares)
+
+    def among(self, state: State, base: Base, places: Array) -> State:
+        return replace(_with_sums(state, ClassSums.of(state).among(places, base.class_count)), base=base)
 
     def forget(self, state: State, base: Base, places: Sequence[int]) -> State:
         if not _of_examples(state):
@@ -113,6 +122,8 @@ class Posterior(Learner):
             length = square**0.5
             placed = placed / (length + (length == 0))[..., None]
             square = square / (square + (square == 0))
+        if not is_tensor(placed):
+            placed = placed.astype(weights.dtype, copy=False)
         return placed @ weights.mT - square[..., None] * curvature[..., None, :] + offset[..., None, :]
 
     def _densities(self, state: State) -> tuple[FloatArray, ...]:
@@ -122,15 +133,15 @@ class Posterior(Learner):
         """
         space, prior, means, counts = self._model(state)
         first = state.base_count
-        old, old_uncertain = posterior(means[..., :first, :], counts[..., :first], prior, 0.0)
-        new, new_uncertain = posterior(
-            means[..., first:, :], counts[..., first:], prior, self.span if first > 1 else 0.0
-        )
-        centres = np.concat([old, new], -2)
-        variance = prior.noise + np.concat([old_uncertain, new_uncertain], -1)
-        offset = -(centres**2).sum(-1) / (2 * variance) - space.width / 2 * np.log(2 * np.pi * variance)
+        variance, known = np.empty(means.shape[:-1]), min(first, means.shape[-2])
+        for part in [*blocks(known), *blocks(means.shape[-2], known)]:  # in the place of the means: they may be many
+            share = self.span if first > 1 and part.start >= first else 0.0
+            own, uncertain = posterior(means[..., part, :], counts[..., part], prior, share)
+            means[..., part, :], variance[..., part] = own, prior.noise + uncertain
+        offset = -_squared_lengths(means) / (2 * variance) - space.width / 2 * np.log(2 * np.pi * variance)
         floor = np.array(space.floor**-space.power)
-        return space.centre, space.basis, space.stretch, floor, centres / variance[..., None], 0.5 / variance, offset
+        means /= variance[..., None].astype(means.dtype)
+        return space.centre, space.basis, space.stretch, floor, means, 0.5 / variance, offset
 
     def _model(self, state: State) -> tuple[WithinSpace, Prior, FloatArray, FloatArray]:
         """The space, the prior, and class means (*batch, C, r) there, of so many examples (*batch, C)."""
@@ -147,6 +158,7 @@ class Posterior(Learner):
             space = space_of_matrix(state["scatter"], freedom, centre, self.power, unit_of)
         else:
             space = space_of_rows(np.concat([state["factor"], state["own"]]), freedom, centre, self.power, rows)
+        space = space.as_triangle() if len(rows) > MANY else space
         means = _shortened(space.means(rows), counts, space)
         prior = prior_of(means[known], counts[known], space.width, _noise(means, counts, freedom, space))
         return space, prior.about(means, counts), means, counts
@@ -161,10 +173,16 @@ class Posterior(Learner):
         return space, prior_of(means, unlimited, space.width, _noise(means, unlimited, np.inf, space))
 
 
-def is_signed(features: Array) -> bool:
-    """Whether features (n, d) lie on both sides of zero, as projections do and as what a ReLU leaves does not."""
-    features = np.asarray(features, np.float64)
-    return bool((np.minimum(features, 0) ** 2).sum() > SIGNED * (features**2).sum())
+def is_signed(squares: FloatArray) -> bool:
+    """Whether features lie on both sides of zero, as projections do and as what a ReLU leaves does not."""
+    return bool(squares[0] > SIGNED * squares[1])
+
+
+def _squares_of(features: Array) -> FloatArray:
+    """The sums of squares (2,) of the negative ones among features (n, d), and of all."""
+    features = np.asarray(features, np.float64).ravel()
+    below = np.minimum(features, 0)
+    return np.array([below @ below, features @ features])
 
 
 def prepared(features: Array, signed: bool) -> Array:
@@ -192,15 +210,21 @@ def _of_examples(state: State) -> bool:
     return state.get("own") is not None
 
 
+def _squared_lengths(means: FloatArray) -> FloatArray:
+    """Squared lengths (..., C) of means (..., C, r)."""
+    return np.einsum("...k,...k->...", means, means).astype(np.float64)
+
+
 def _shortened(means: FloatArray, counts: FloatArray, space: WithinSpace) -> FloatArray:
-    """Means (..., C, r) of examples at length one: over the length that an example has on average.
+    """Means (..., C, r) of examples at length one, in their place: over the length that an example has on average.
 
     Of so many examples (..., C) the mean has a squared length that noise / count has made larger.
     """
     if space.width < UNIT_FROM:
         return means
-    lengths = (means**2).sum(-1) + space.noise * (1 - 1 / counts)
-    return means / np.sqrt(np.where(lengths > 0, lengths, 1))[..., None]
+    lengths = _squared_lengths(means) + space.noise * (1 - 1 / counts)
+    means /= np.sqrt(np.where(lengths > 0, lengths, 1))[..., None].astype(means.dtype)
+    return means
 
 
 def _noise(means: FloatArray, counts: FloatArray, freedom: float, space: WithinSpace) -> float | None:
@@ -209,7 +233,7 @@ def _noise(means: FloatArray, counts: FloatArray, freedom: float, space: WithinS
         return None
     if space.width < UNIT_FROM:
         return space.noise / space.width
-    lost = 1 - (means**2).sum(-1)  # what the mean of vectors of length one lacks in length is their spread
+    lost = 1 - _squared_lengths(means)  # what the mean of vectors of length one lacks in length is their spread
     return float(np.sum(counts * lost) / freedom if np.isfinite(freedom) else np.mean(lost)) / space.width
 
 

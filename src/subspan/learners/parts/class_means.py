@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from subspan.arrays import FloatArray
+from subspan.learners.parts.blocks import blocks
 
 LEAST = 1e-3  # of the noise: how far base means lie apart where no more than noise is seen
 
@@ -30,29 +31,33 @@ class Prior:
 
         About the middle of the base classes alone it would favour new ones, which have no part in it.
         """
-        certain = 1 / (self.level + self.noise / np.broadcast_to(counts, means.shape[:-1]))[..., None]
-        return replace(self, middle=(certain * means).sum(-2) / certain.sum(-2))
+        certain = 1 / (self.level + self.noise / np.broadcast_to(counts, means.shape[:-1]))[..., None, :]
+        return replace(self, middle=(certain.astype(means.dtype) @ means)[..., 0, :] / certain.sum(-1))
 
 
 def prior_of(means: FloatArray, counts: FloatArray, dimensions: int, noise: float | None) -> Prior:
     """The prior from base means (B, r) of so many examples each (B,); a noise of None is half of all there is."""
-    middle = means.mean(0)
+    middle, directions, along = _principal(means)
     known = max(len(means) - 1, 1)
-    spread = float(((means - middle) ** 2).sum()) / known / dimensions
+    spread = float(along.sum()) / known / dimensions
     if noise is None:
         noise = spread / 2 or 1.0
     level = max(spread - noise * float(np.mean(1 / counts)), LEAST * noise)
-    directions, along = _principal(means - middle)
     return Prior(middle, level, directions, along / known, noise, dimensions)
 
 
-def _principal(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Orthonormal directions (k, r) and values (k,) with rows^T rows their sum, weighted by the values."""
-    if len(rows) <= rows.shape[1]:
-        _, lengths, directions = np.linalg.svd(rows, full_matrices=False)
-        return directions, lengths**2
-    values, vectors = np.linalg.eigh(rows.T @ rows)
-    return vectors.T, np.maximum(values, 0)
+def _principal(means: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The mean of rows (B, r); orthonormal directions (k, r) and values (k,), whose weighted sum is their scatter."""
+    middle = np.sum([means[part].sum(0) for part in blocks(len(means))], 0) / len(means)
+    if len(means) <= means.shape[1]:
+        _, lengths, directions = np.linalg.svd(means - middle, full_matrices=False)
+        return middle, directions, lengths**2
+    scatter = np.zeros((means.shape[1], means.shape[1]))
+    for part in blocks(len(means)):
+        off = means[part] - middle
+        scatter += off.T @ off  # in double precision from block to block
+    values, vectors = np.linalg.eigh(scatter)
+    return middle, vectors.T, np.maximum(values, 0)
 
 
 def posterior(means: FloatArray, counts: FloatArray, prior: Prior, share: float) -> tuple[FloatArray, FloatArray]:
@@ -64,10 +69,10 @@ def posterior(means: FloatArray, counts: FloatArray, prior: Prior, share: float)
     noise = (prior.noise / np.broadcast_to(counts, means.shape[:-1]))[..., None]  # of an observed mean
     plain = (1 - share) * prior.level + noise  # (..., K, 1): variance of an observed mean outside of all directions
     less = share * prior.along / (plain * (plain + share * prior.along))  # (..., K, k): by so much less precise inside
-    off = means - prior.middle[..., None, :]
-    unexplained = off / plain
+    off = means - prior.middle[..., None, :].astype(means.dtype)
+    unexplained = off / plain.astype(means.dtype)
     if share:
         unexplained -= ((off @ prior.directions.T) * less) @ prior.directions
     precision = 1 / plain[..., 0] - less.sum(-1) / prior.dimensions
     noise_left = noise[..., 0] * (1 - noise[..., 0] * precision)
-    return means - noise * unexplained, noise_left
+    return means - noise.astype(means.dtype) * unexplained, noise_left

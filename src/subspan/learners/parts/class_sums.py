@@ -4,7 +4,7 @@ Counts, means and the scatter within classes. Each later class's own part of the
 class can be taken out again; that of the base classes is one.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from subspan.arrays import Array, FloatArray
 from subspan.engine.contract import State
 from subspan.learners.parts import scatter
+from subspan.learners.parts.blocks import with_room
 
 SUMS = ("rows", "counts", "freedom", "own", "own_place", "factor", "scatter")  # their names in a state
 
@@ -39,9 +40,8 @@ class ClassSums:
     def of_examples(cls, features: FloatArray, labels: Array) -> Self:
         """Those of a base session: features (n, d), labels (n,)."""
         counts = np.bincount(labels).astype(np.float64)
-        rows = np.zeros((len(counts), features.shape[1]))
-        np.add.at(rows, labels, features)
-        rows /= counts[:, None]
+        order = np.argsort(labels, kind="stable")
+        rows = np.add.reduceat(features[order], np.r_[0, np.cumsum(counts[:-1], dtype=np.int64)]) / counts[:, None]
         off = features - rows[labels]
         none = np.empty((0, features.shape[1]))
         made = cls(rows, counts, len(counts), float(counts.sum() - len(counts)), none, np.empty(0, np.int64), none)
@@ -54,12 +54,19 @@ class ClassSums:
     @classmethod
     def of(cls, state: State, more_classes: int = 0) -> Self:
         """Those of a state, with room for more classes."""
-        room = np.zeros((more_classes, state["rows"].shape[1]))
-        rows, counts = np.concat([state["rows"], room]), np.concat([state["counts"], np.zeros(more_classes)])
+        rows = with_room(state["rows"], more_classes) if more_classes else state["rows"].copy()
+        rows[len(state["rows"]) :] = 0
+        counts = np.concat([state["counts"], np.zeros(more_classes)])
         scatter_of_all = state.get("scatter")
         factor = state["own"][:0] if scatter_of_all is not None else state["factor"]
         own = state["own"], state["own_place"]
         return cls(rows, counts, state.base_count, float(state["freedom"]), *own, factor, scatter_of_all)
+
+    def among(self, places: Array, count: int) -> Self:
+        """The same with the base classes at these places among so many; the others have no example yet."""
+        rows, counts = np.zeros((count, self.rows.shape[1])), np.zeros(count)
+        rows[places], counts[places] = self.rows, self.counts
+        return replace(self, rows=rows, counts=counts, first=count)
 
     def arrays(self) -> dict[str, Any]:
         """The arrays of a state, by name."""
@@ -81,6 +88,16 @@ class ClassSums:
         self.freedom += count - (had == 0)
         self.counts[place] = had + count
         self.rows[place] += count / (had + count) * (mean - self.rows[place])
+
+    def _join_base(self, other: Self) -> None:
+        """Take up counts and means of another's base classes, and the scatter that joining them adds."""
+        places = np.flatnonzero(other.counts[: self.first])
+        had, more = self.counts[places], other.counts[places]
+        off = other.rows[places] - self.rows[places]
+        self.rows[places] += (more / (had + more))[:, None] * off
+        self.counts[places] += more
+        if (both := had > 0).any():
+            self.add_of_base(np.sqrt(had * more / (had + more))[both, None] * off[both])
 
     def add_of_base(self, rows: FloatArray) -> None:
         """Add rows (k, d) to the scatter of the base classes."""
@@ -123,8 +140,9 @@ class ClassSums:
         """With the sums of other examples of the same classes."""
         both = int(((self.counts > 0) & (other.counts > 0)).sum())
         freedom = self.freedom + other.freedom + both
-        for place, count in enumerate(other.counts):
-            self.join(place, float(count), other.rows[place], other.own[other.own_place == place])
+        self._join_base(other)
+        for place in map(int, self.first + np.flatnonzero(other.counts[self.first :])):
+            self.join(place, float(other.counts[place]), other.rows[place], other.own[other.own_place == place])
         if other.scatter is None:
             self.add_of_base(other.factor)
         else:  # less what its later classes have in it, which has been counted
