@@ -320,11 +320,12 @@ class Catalogue:
         description: str | None = None,
         *,
         warn_drop: float | None = None,
+        careful: bool = False,
         progress: Progress | None = None,
     ) -> AddReport:
         """Learn a new class from a few photographs, or more about a class that is known."""
-        descriptions = {} if description is None else {name: description}
-        return self.add_all({name: images}, descriptions, warn_drop=warn_drop, progress=progress)[0]
+        said = {} if description is None else {name: description}
+        return self.add_all({name: images}, said, warn_drop=warn_drop, careful=careful, progress=progress)[0]
 
     def add_all(
         self,
@@ -333,6 +334,7 @@ class Catalogue:
         *,
         warn_drop: float | None = None,
         skip_bad: bool = False,
+        careful: bool = False,
         progress: Progress | None = None,
     ) -> list[AddReport]:
         """Learn several classes: the new ones in one session, more about known ones in another; all or nothing.
@@ -340,6 +342,7 @@ class Catalogue:
         Parameters
         ----------
         warn_drop : percentage points on the old classes past which the report warns; by default the catalogue's.
+        careful : whether to learn nothing and raise `DoubtError` where photographs look like another class.
         """
         if not photographs:
             raise CatalogueError("there is nothing to learn: no class was given")
@@ -350,6 +353,10 @@ class Catalogue:
         batch = look(self.backbone, photographs, skip_bad, progress)
         tell = progress or (lambda *_: None)
         tell("learning", 0, 1)
+        if careful:
+            from subspan.catalogue.teaching import check_doubts
+
+            check_doubts(self._snapshot, batch)
         reports = self._add(batch, list(photographs), clean_descriptions(descriptions), warn_drop)
         tell("learning", 1, 1)
         return reports
@@ -357,7 +364,8 @@ class Catalogue:
     def add_features(self, name: str, features: FloatArray) -> AddReport:
         """`add` with features (n, d) that the backbone has computed already."""
         check_name(name)
-        batch = Batch(np.asarray(features, np.float32), (name,) * len(features), ())
+        called = tuple(f"example {place} of '{name}'" for place in range(1, len(features) + 1))
+        batch = Batch(np.asarray(features, np.float32), (name,) * len(features), (), called)
         return self._add(batch, [name], {}, None)[0]
 
     def _add(

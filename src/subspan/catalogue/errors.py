@@ -1,5 +1,30 @@
-"""The error a catalogue raises."""
+"""The errors a catalogue raises."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 
 class CatalogueError(ValueError):
     """What was asked of a catalogue cannot be done; the message says why, and the catalogue is as it was."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A photograph that looks like another class than the one it is said to show."""
+
+    photograph: str
+    name: str  # the class it is said to show
+    looks_like: str
+    probability: float  # of that other class
+
+
+class DoubtError(CatalogueError):
+    """Photographs that look mislabelled; nothing was learned."""
+
+    def __init__(self, doubts: Sequence[Doubt]) -> None:
+        self.doubts = tuple(doubts)
+        named = "; ".join(
+            f"{one.photograph} is said to show '{one.name}' and looks like '{one.looks_like}'" for one in doubts[:5]
+        )
+        more = f"; and {len(doubts) - 5} more" if len(doubts) > 5 else ""
+        super().__init__(f"nothing was learned, since photographs look mislabelled: {named}{more}")

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from subspan.arrays import FloatArray
 from subspan.catalogue.errors import CatalogueError
+from subspan.images.classfiles import ImageFile
 from subspan.images.errors import DataError
 from subspan.pretrained.backbone import Backbone, Image
 
@@ -18,6 +20,7 @@ class Batch:
     features: FloatArray  # (n, d)
     names: tuple[str, ...]  # (n,): their classes
     skipped: tuple[str, ...]
+    photographs: tuple[str, ...]  # (n,): what to call each
 
 
 def look(
@@ -32,7 +35,16 @@ def look(
     empty = set(photographs).difference(names[i] for i in good)
     if empty:
         raise CatalogueError(f"class '{min(empty)}' has no photograph that can be read")
-    return Batch(features[good], tuple(names[i] for i in good), tuple(str(bad[i]) for i in sorted(bad)))
+    called = [_called(image, name, place) for name in photographs for place, image in enumerate(photographs[name], 1)]
+    good_names, good_called = (tuple(of[i] for i in good) for of in (names, called))
+    return Batch(features[good], good_names, tuple(str(bad[i]) for i in sorted(bad)), good_called)
+
+
+def _called(image: Image, name: str, place: int) -> str:
+    """What to call a photograph: its file, or its place among those of its class."""
+    if isinstance(image, ImageFile):
+        return image.file
+    return str(image) if isinstance(image, PurePath) else f"photograph {place} of '{name}'"
 
 
 def features_of(

@@ -3,8 +3,8 @@
 The temperature is fitted, and the threshold taken, on photographs of known classes that no row was learned from.
 
 A photograph is rejected when its *familiarity*, the logarithm of the sum of the exponentials of its class scores (the
-free energy of Liu et al., NeurIPS 2020), is below a threshold. On our development classes it tells unknown photographs
-better than the greatest probability does, since it keeps how large the scores are, which a softmax forgets.
+free energy of Liu et al., NeurIPS 2020), is below a threshold: it keeps how large the scores are, which a softmax
+forgets. It is not generally better than the greatest score: docs/photographs.md has both on four sets of photographs.
 
 **What the threshold promises.** With n held-out photographs and a share a, the threshold is the floor(a (n + 1))-th
 smallest of their familiarities. A further photograph of the same kind (drawn like them: same classes in the same

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from subspan.catalogue.catalogue import Catalogue, undo_last
-from subspan.catalogue.errors import CatalogueError
+from subspan.catalogue.errors import CatalogueError, DoubtError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.records import Evaluation
 from subspan.cli.parts import inputs, tables
@@ -86,11 +86,15 @@ def add(
     descriptions: Descriptions = None,
     warn_drop: Annotated[float | None, typer.Option(help="Points old classes may lose without a warning.")] = None,
     skip_bad: SkipBad = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Learn also photographs that look mislabelled.")] = False,
     backbone: Network = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Add new classes from a few photographs, or more photographs of classes that are known.
+
+    Where photographs look like another class than the one they are said to show, they are named and nothing is learned
+    without --anyway.
 
     Old classes are judged before and after on their kept examples; what the new ones take is named.
 
@@ -119,7 +123,12 @@ def add(
                         "if they are"
                     )
                 by_class[one] = list(files)
-        reports = opened.add_all(by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, progress=progress)
+        try:
+            reports = opened.add_all(
+                by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, careful=not anyway, progress=progress
+            )
+        except DoubtError as error:
+            raise CatalogueError(f"{error}; where they are right, say --anyway") from error
     _show(reports, as_json, tables.add_text(reports))
 
 

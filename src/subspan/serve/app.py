@@ -23,7 +23,7 @@ from subspan.serve.guard import Guard
 from subspan.serve.service import Service
 from subspan.serve.settings import ServeSettings
 
-REFUSALS = (400, 401, 403, 408, 409, 413, 415, 421, 422, 429, 503)  # of any request, each with its sentence
+REFUSALS = (400, 401, 403, 408, 409, 413, 415, 421, 422, 428, 429, 503)  # of any request, each with its sentence
 TOKEN = Security(HTTPBearer(auto_error=False, description="The token that the service was started with."))
 
 
@@ -77,6 +77,7 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
         name: str = Field(min_length=1, max_length=200, description="What all the images show.")
         images: Annotated[list[UploadFile], several]
         description: str | None = Field(None, max_length=2000, description="A sentence about the class.")
+        careful: bool = Field(False, description="Learn nothing where images look like another class: 428.")
 
     def counted(uploads: list[UploadFile]) -> list[Any]:
         if len(uploads) > limits.max_images:
@@ -99,7 +100,7 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
     @app.post("/classes", status_code=201, **to_write)
     async def add(form: Annotated[AddBody, Form(media_type="multipart/form-data")]) -> AddReport:
         """Add a new class, or show more of one that is known. Answers when it is learned and on the disk."""
-        return await service.add(form.name, counted(form.images), form.description)
+        return await service.add(form.name, counted(form.images), form.description, form.careful)
 
     @app.get("/classes", **to_read)
     async def classes() -> bodies.ClassesAnswer:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO, TypeVar
 
 from subspan.catalogue.catalogue import Catalogue
+from subspan.catalogue.errors import DoubtError
 from subspan.catalogue.names import check_name
 from subspan.catalogue.records import AddReport, Prediction, SessionEntry
 from subspan.files.store import StoreBusyError, StoreChangedError, StoreError
@@ -65,7 +66,7 @@ class Service:
         self.metrics.images.inc(len(files))
         return answered
 
-    async def add(self, name: str, files: Sequence[BinaryIO], description: str | None) -> AddReport:
+    async def add(self, name: str, files: Sequence[BinaryIO], description: str | None, careful: bool) -> AddReport:
         """Learn a class; the name is given back as it was understood."""
         name = " ".join(unicodedata.normalize("NFC", name).split())  # as people type it, in one form of Unicode
 
@@ -78,7 +79,7 @@ class Service:
             try:
                 tell("opening photographs", 0, len(files))
                 squares = self.decoder.squares(files, lambda done: tell("opening photographs", done, len(files)))
-                return self.catalogue.add(name, squares, description, progress=tell)
+                return self.catalogue.add(name, squares, description, careful=careful, progress=tell)
             finally:
                 self.stage = None
 
@@ -118,6 +119,8 @@ class Service:
         except StoreError as error:
             log.error("%s", error)
             raise RefusedError(503, str(error)) from error
+        except DoubtError as error:
+            raise RefusedError(428, str(error)) from error
         except ValueError as error:  # what the catalogue or its method cannot do with this input
             raise RefusedError(422, str(error)) from error
 

@@ -261,6 +261,7 @@ async function add(event) {
   }
   const form = new FormData();
   form.append("name", name);
+  form.append("careful", String(!byId("anyway").checked));
   for (const file of files) form.append("images", file);
   const following = { on: true, sent: false };
   const progress = byId("add-progress");
@@ -276,16 +277,24 @@ async function add(event) {
     }).finally(() => { following.on = false; });
     [...byId("examples").children].forEach(forget);
     byId("name").value = "";
+    doubted(false);
     say("add-status", "");
     showReport(report);
     await load();
     await askAgain();
   } catch (error) {
+    if (error.status === 428) doubted(true);
     explain("add-status", error);
   } finally {
     progress.hidden = true;
     byId("add-button").disabled = about.read_only;
   }
+}
+
+/** Whether images look mislabelled: then a box offers to learn them all the same. */
+function doubted(shown) {
+  byId("anyway-line").hidden = !shown;
+  byId("anyway").checked = false;
 }
 
 function showReport(report) {
