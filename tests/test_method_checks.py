@@ -157,7 +157,14 @@ class ClaimsToLeaveRowsAlone(Broken):
         return rows
 
 
+@dataclass(frozen=True)
+class CentersQueries(Broken):
+    def scores(self, state, queries):
+        return super().scores(state, queries - queries.mean(-2, keepdims=True))
+
+
 BROKEN = {
+    CentersQueries: "check_scores_of_one_query",
     ClaimsToScoreApart: "check_scores_that_stand_apart",
     ClaimsToLeaveRowsAlone: "check_scores_that_stand_apart",
     Reorders: "check_old_classes_keep_their_rows",

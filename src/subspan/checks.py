@@ -71,6 +71,18 @@ def check_scores_that_stand_apart(spec: str) -> None:
         _require(np.allclose(before, after), "scores_apart: a session changed the scores of earlier classes")
 
 
+def check_scores_of_one_query(spec: str) -> None:
+    """What is asked beside a query leaves its scores alone, unless the method says that it is transductive."""
+    model = _learned(spec)
+    queries = _examples(BASE + FIRST, 1, seed=7)[0]
+    together, alone = model.class_scores(queries), [model.class_scores(query[None]) for query in queries]
+    same = np.allclose(together, np.concatenate(alone), rtol=1e-4, atol=1e-3 * np.ptp(together))
+    _require(
+        same or model._now()[1].transductive,
+        "a query's scores must not depend on the other queries: declare transductive = True where that is meant",
+    )
+
+
 def check_sessions_are_recorded_in_order(spec: str) -> None:
     """`sessions_` says what happened in which order; within a session classes come sorted."""
     model = _fitted(spec)

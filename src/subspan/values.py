@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -89,18 +89,21 @@ def converted(name: str, value: Any, hint: Any) -> Any:
 
     >>> converted("cuts", "60,80", tuple[int, ...]), converted("flip", "true", bool)
     ((60, 80), True)
+    >>> converted("k", "3", int | None), converted("k", "none", int | None)
+    (3, None)
     >>> converted("basis", "lu", Literal["svd", "qr"])
     Traceback (most recent call last):
     ValueError: basis must be one of svd, qr; got 'lu'
     """
     kind, of = get_origin(hint), get_args(hint)
-    if kind is UnionType:  # with None
-        return value if value is None else converted(name, value, of[0])
+    if kind in (UnionType, Union):  # with None
+        of_value = next(one for one in of if one is not NoneType)
+        return None if value is None or value == "none" else converted(name, value, of_value)
     rules = {bool: "true or false", float: "a number", int: "a whole number", str: "text"}
     rules |= {Literal: f"one of {', '.join(map(str, of))}", tuple: "numbers with commas between them"}
     try:
         if kind is Literal:
-            return {choice: choice for choice in of}[value]
+            return {str(choice): choice for choice in of}[str(value)]
         if kind is tuple:
             parts = value.split(",") if isinstance(value, str) else value
             return tuple(of[0](part) for part in parts if str(part).strip())

@@ -163,6 +163,7 @@ class Learner(ABC):
     depends_on_scale: ClassVar[bool] = False  # on the features' length: the estimator gives it the paper's
     learns_more: ClassVar[bool] = True  # of known classes, from more examples
     scores_apart: ClassVar[bool] = False  # a class's scores come from its own row, which later sessions leave alone
+    transductive: ClassVar[bool] = False  # what it answers depends on the other queries asked: tables say so
     renamed_options: ClassVar[Mapping[str, str]] = {}  # old names that are still understood, with the present ones
     only_batches: ClassVar[bool] = False  # its arrays must have a batch dimension; the engine sees to it
     batch_on_cpu: ClassVar[int] = 64  # problems that it solves best at once: what stays in the caches of a core

@@ -116,9 +116,9 @@ def weight_space(
 
     ``embeddings`` (K, e) are of the novel classes, ``names`` of all C.
     """
-    count = state.base_count
-    targets = method.targets(state.base, state.rows[0, count:], embeddings)
-    if targets is None:
+    count, rows = state.base_count, state.get("rows")
+    targets = None if rows is None else method.targets(state.base, rows[0, count:], embeddings)
+    if rows is None or targets is None:
         return None
-    base, novel, ends = (rows.double().cpu().numpy() for rows in (*state.rows[0].tensor_split([count]), targets))
+    base, novel, ends = (one.double().cpu().numpy() for one in (*rows[0].tensor_split([count]), targets))
     return WeightSpace(base, novel, ends, names[:count], names[count:], moving=method.moving_targets)

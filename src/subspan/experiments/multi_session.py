@@ -12,6 +12,7 @@ from torch import Tensor
 
 from subspan.engine import sessions
 from subspan.engine.contract import Learner, Memory, Session, State
+from subspan.experiments.answers import checked_scores
 from subspan.experiments.inputs import (
     FeatureTensors,
     ProtocolError,
@@ -21,7 +22,7 @@ from subspan.experiments.inputs import (
     weight_space,
 )
 from subspan.experiments.metrics import group_means
-from subspan.experiments.results import MethodResult, WeightSpace
+from subspan.experiments.results import TRANSDUCTIVE, MethodResult, WeightSpace
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import spec_of
 from subspan.values import check_options, option
@@ -162,7 +163,7 @@ class _Run:
         base_count, draws = self.features.base_count, len(self.images)
         counts = [self._seen_classes(session) for session in range(self.session_count + 1)]
         if self.method.scores_apart:  # the rows of the last session tell all
-            scores = sessions.scores(self.method, self.state, self.queries)
+            scores = checked_scores(self.method, self.state, self.queries, draws, counts[-1])
             self.predictions = [scores[:, self._seen(c), :c].argmax(-1).cpu().numpy() for c in counts]
         of_session = np.where(
             self.query_labels < base_count, 0, 1 + (self.query_labels - base_count) // self.protocol.ways
@@ -200,18 +201,19 @@ class _Run:
             novel_at_end=by_session[:, -1, 1:],
             confusion=confusion,
             weight_space=self.weight_space,
-            final_rows=self.state.rows.double().cpu().numpy(),
+            final_rows=None if (rows := self.state.get("rows")) is None else rows.double().cpu().numpy(),
             predictions=tuple(self.predictions) if keep_predictions else None,
             query_labels=self.query_labels if keep_predictions else None,
             notes=self._notes(),
         )
 
     def _notes(self) -> tuple[str, ...]:
+        marks = (TRANSDUCTIVE,) if self.method.transductive else ()
         draws, shots = self.protocol.draws, self.protocol.shots
         if self.protocol.draws_of(self.features) >= draws:
-            return ()
+            return marks
         most = f"no novel class has more than {shots} support images"
-        return (f"{draws} support draws asked for, but {most}, so there is one draw.",)
+        return (*marks, f"{draws} support draws asked for, but {most}, so there is one draw.")
 
     def _seen_classes(self, session: int) -> int:
         """How many classes have been learned after a session, base classes included."""
@@ -254,8 +256,9 @@ class _Run:
     def _measure(self) -> None:
         """Predict every test item of the classes seen so far, unless the last session will tell."""
         if not self.method.scores_apart:
-            queries = self.queries[self._seen(self._seen_classes(len(self.predictions)))]
-            scores = sessions.scores(self.method, self.state, queries)
+            count = self._seen_classes(len(self.predictions))
+            queries = self.queries[self._seen(count)]
+            scores = checked_scores(self.method, self.state, queries, len(self.images), count)
             self.predictions.append(scores.argmax(-1).cpu().numpy())
 
     def _seen(self, count: int) -> Tensor:

@@ -14,6 +14,7 @@ BY_DRAW = (  # the arrays of a MethodResult that have a row for each draw
     *("accuracy", "class_mean", "base", "novel", "novel_session_mean"),
     *("steps", "novel_at_birth", "novel_at_end"),
 )
+TRANSDUCTIVE = "transductive: it answers a query by the others asked with it; compare it with its like alone"
 BY_EPISODE = ("base", "novel", "base_alone", "novel_alone", "steps")  # and of an EpisodeResult for each episode
 
 
@@ -57,6 +58,11 @@ class MethodResult:
     predictions: tuple[NDArray[np.int64], ...] | None = None  # per session (draws, test items of the classes seen)
     query_labels: NDArray[np.int64] | None = None  # (test items,): base first, then novel in class order
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def label(self) -> str:
+        """The method with what must stand beside its name in every table."""
+        return self.method + " (transductive)" * (TRANSDUCTIVE in self.notes)
 
     @property
     def weighted(self) -> FloatArray:

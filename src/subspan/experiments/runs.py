@@ -167,4 +167,4 @@ def _run_piece(shared: _Shared, piece: tuple[int, int, int], tick: Tick) -> Epis
         return shared.stages[key].run(cell.method, episodes)
 
     result, notes = with_notes(run)
-    return replace(result, notes=notes)
+    return replace(result, notes=(*result.notes, *notes))

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from subspan.engine import sessions
 from subspan.engine.contract import Learner, Session, State
+from subspan.experiments.answers import checked_scores
 from subspan.experiments.episodes import ARRAYS, Episodes, digest_of_items
 from subspan.experiments.inputs import (
     FeatureTensors,
@@ -24,7 +25,7 @@ from subspan.experiments.inputs import (
     items_by_class,
     weight_space,
 )
-from subspan.experiments.results import EpisodeResult
+from subspan.experiments.results import TRANSDUCTIVE, EpisodeResult
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import spec_of
 from subspan.values import check_options, option, tensor_of
@@ -162,6 +163,7 @@ class Stage:
             seconds=time.perf_counter() - began,
             protocol=episodes.protocol,
             weight_space=weight_space(method, state, embeddings, names),
+            notes=(TRANSDUCTIVE,) if method.transductive else (),
         )
 
     def prepare(self, episodes: Episodes) -> Session:
@@ -180,9 +182,9 @@ class Stage:
         base_items = self._positions(episodes.base_queries)
         novel_items = self._positions(episodes.novel_queries).flatten(1)
         queries = torch.cat([self.tensors.base_queries[base_items], self.tensors.novel_queries[novel_items]], dim=1)
-        scores = sessions.scores(method, state, queries)  # (E, b + ways q, C)
         count, first = base_items.shape[1], state.base_count
         ways, each = episodes.novel_queries.shape[1:]
+        scores = checked_scores(method, state, queries, len(episodes), first + ways)  # (E, b + ways q, C)
         base_labels = self.base_labels[base_items]
         novel_labels = torch.arange(ways, device=self.device).repeat_interleave(each)
         right = {

@@ -3,7 +3,8 @@
 import sys
 import warnings
 from dataclasses import MISSING, fields
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from subspan.engine.contract import Learner
 from subspan.registry import Entry, Registry
@@ -116,11 +117,15 @@ def create_method(spec: str, **options: Any) -> Learner:
     known = {f.name: f for f in fields(method)}  # type: ignore[arg-type]
     hints = get_type_hints(method)
     given: dict[str, Any] = {}
+    key = ""
     for item in filter(None, text.split(",")):
-        key, equals, value = (piece.strip() for piece in item.partition("="))
-        if not equals:
+        name_of, equals, value = (piece.strip() for piece in item.partition("="))
+        if equals:
+            key, given[name_of] = name_of, value
+        elif key in hints and _takes_several(hints[key]):
+            given[key] += f",{name_of}"  # the values of a tuple have commas between them, as options have
+        else:
             raise ValueError(f"an option reads name=value; got '{item}' in '{spec}'")
-        given[key] = value
     given = {_present_name(method, key): value for key, value in (given | options).items()}
     for key in given:
         if key not in known:
@@ -159,14 +164,22 @@ def _text(value: Any) -> str:
     """An option's value as `create_method` reads it back."""
     if isinstance(value, float) and float(short := f"{value:g}") == value:
         return short
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, tuple):
+        return ",".join(map(_text, value))
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
+def _takes_several(hint: Any) -> bool:
+    return tuple in map(get_origin, (hint, *get_args(hint)))
 
 
 def _type_name(hint: Any) -> str:
     if get_origin(hint) is tuple:
         return "values, with commas between them"
-    if get_origin(hint) is not None:
+    if get_origin(hint) is Literal:
         return "|".join(map(str, get_args(hint)))
-    return {float: "a number", int: "a whole number", bool: "true|false", str: "text"}.get(
+    if get_origin(hint) is not None:
+        return "|".join(map(_type_name, get_args(hint)))
+    return {float: "a number", int: "a whole number", bool: "true|false", str: "text", NoneType: "none"}.get(
         hint, getattr(hint, "__name__", str(hint))
     )

@@ -83,7 +83,7 @@ def results_table(results: Sequence[MethodResult], title: str = "") -> Table:
         group = list(members)
         cells = {measure.column.key: _cells(measure, group) for measure in measures}
         for number, result in enumerate(group):
-            headings = (result.method, "yes" if memory else "no")
+            headings = (result.label, "yes" if memory else "no")
             rows.append(Row(headings, {key: column[number] for key, column in cells.items()}, headings[1]))
     columns = tuple(measure.column for measure in measures)
     return Table(("method", "memory"), columns, tuple(rows), title, _notes(ordered))
