@@ -27,7 +27,7 @@ def make_weight_space(moving: bool, base: int = 12, novel: int = 5, seed: int = 
 def make_result(
     method: str = "finetune",
     memory: bool = False,
-    draws: int = 4,
+    draws: int = 5,
     sessions: int = 3,
     level: float = 60.0,
     confusion: bool = True,

@@ -12,6 +12,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from made_up_features import BASE_COUNT, WIDTH, made_up_arrays
+from scipy import stats
 
 from subspan.features.feature_set import FeatureSet
 from subspan.files.arrays import SUFFIXES
@@ -131,7 +132,7 @@ def test_every_figure_of_the_json_follows_from_the_predictions(subspan, tmp_path
         assert result["class_counts"] == [C0, C0 + 3, C0 + 6, C0 + 7]
         expected = defaultdict(list)
         for draw in range(3):
-            found = defaultdict(list)
+            found, births = defaultdict(list), []
             for t, seen in enumerate(result["class_counts"]):
                 classes = right[result["method"], result["memory"], draw, t]
                 assert sorted(classes) == list(range(seen))
@@ -146,12 +147,29 @@ def test_every_figure_of_the_json_follows_from_the_predictions(subspan, tmp_path
                 found["novel_session_mean"].append(m)
                 found["weighted"].append((C0 * b + n * m) / seen if n else b)
                 found["harmonic"].append((seen / (C0 / b + n / m) if m else 0) if n else b)
+                found["plain_harmonic"].append(2 * b * (v := np.mean(of_novel)) / (b + v) if n else b)
+                found["average"].append(np.mean(found["weighted"]))
+                found["drop"].append(found["weighted"][0] - found["weighted"][-1])
+                by_session = [b, *means]
+                births.append(by_session[-1])
+                lost = [was - now for was, now in zip(births[:-1], by_session[:-1], strict=True)]
+                found["forgetting"].append(np.mean(lost) if lost else None)
             for name, values in found.items():
                 expected[name].append(values)
                 shown = result["per_draw"][name][draw]
                 assert [v is None for v in shown] == [v is None for v in values]
                 assert [v or 0 for v in shown] == pytest.approx([v or 0 for v in values]), name
-        others = {"method", "memory", "steps", "per_draw", "class_counts", "seconds", "protocol", "notes"}
+        others = {
+            "generalized",
+            "method",
+            "memory",
+            "steps",
+            "per_draw",
+            "class_counts",
+            "seconds",
+            "protocol",
+            "notes",
+        }
         assert set(result) == set(expected) | others
         for name, draws in expected.items():
             for t, values in enumerate(zip(*draws, strict=True)):
@@ -159,6 +177,26 @@ def test_every_figure_of_the_json_follows_from_the_predictions(subspan, tmp_path
         last = {round(result[name][-1], 6) for name in ("accuracy", "class_mean", "weighted")}
         assert len(last) == 3
         assert result["novel"][-1] != pytest.approx(result["novel_session_mean"][-1])
+
+
+def test_differences_to_a_named_method_are_printed_and_written(subspan, split, tmp_path):
+    status, out, _ = subspan(
+        "bench", split, "--method", "prototype", "--against", "imprint", "--draws", 3, *QUICK, "--no-memory",
+        "--json", tmp_path / "results.json",
+    )  # fmt: skip
+    assert status == 0
+    assert "Against imprint" in out
+    prototype, imprint = json.loads((tmp_path / "results.json").read_text())
+    assert "against" not in imprint or imprint["against"] is None
+    for session in range(3):
+        mine, theirs = ([draw[session] for draw in one["per_draw"]["base"]] for one in (prototype, imprint))
+        found = prototype["against"]["base"][session]
+        assert found["mean"] == pytest.approx(np.mean(np.subtract(mine, theirs)))
+        if np.ptp(np.subtract(mine, theirs)) > 1e-9:
+            assert found["p_value"] == pytest.approx(stats.ttest_rel(mine, theirs).pvalue)
+    status, _, error = subspan("bench", split, "--method", "imprint", "--against", "imprint", *QUICK)
+    assert status == 2
+    assert "--against imprint needs a result of this method, and of another" in error
 
 
 def test_as_many_images_as_shots_are_one_draw_in_one_sentence(subspan, split, tmp_path):

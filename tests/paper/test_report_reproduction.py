@@ -208,11 +208,13 @@ def test_cells_further_than_two_points_after_scaling_are_marked_and_counted(resu
 
 
 def test_what_a_paired_test_does_not_separate_from_the_best_is_bold(results):
-    first = results[0].base
-    near, far = (made_up(name, False, first + np.array([[0.3], [0.1]]) - by) for name, by in (("best", 0), ("far", 20)))
+    first = results[0].base.mean(0) + np.array([[-1.0], [-0.5], [0.0], [0.5], [1.0]])
+    same = made_up("same", False, first)
+    lead = np.array([[0.3], [0.1], [-0.2], [0.3], [0.1]])
+    near, far = (made_up(name, False, first + lead - by) for name, by in (("best", 0), ("far", 20)))
     short = made_up("short", False, first[:1] + 50)  # on one split: no pairs
-    for one, top in zip([near, results[0], far, short], all_cells([near, results[0], far, short]), strict=True):
-        expected = one.method in ("best", results[0].method)
+    for one, top in zip([near, same, far, short], all_cells([near, same, far, short]), strict=True):
+        expected = one.method in ("best", "same")
         assert [top[f"session_{session}"].top for session in range(9)] == [False] + 8 * [expected], one.method
 
 

@@ -17,6 +17,7 @@ from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError, missing_for
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.named_features import find_all_embeddings, load_all
+from subspan.experiments.report.against import against_json, against_table
 from subspan.experiments.report.data import to_json, write_predictions
 from subspan.experiments.report.render import to_console
 from subspan.experiments.report.results_table import results_table
@@ -58,6 +59,10 @@ def bench(
             "default the feature file's first."
         ),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="A method: print the paired differences of all others to it, with interval, p, effect size."),
+    ] = None,
     json_path: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write the results as JSON.")] = None,
     predictions: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Write every prediction as CSV (.gz to compress).")
@@ -94,6 +99,8 @@ def bench(
                 f"the settings name several embeddings ({', '.join(sorted(kinds))}); choose with --embeddings"
             )
         embeddings = embeddings or next(iter(kinds), None)
+    if against is not None and method and against not in method:
+        method = [*method, against]
     sets = load_all(files or [])
     needed = embeddings is not None or any("embeddings" in create_method(one).needs for one in method or list_methods())
     vectors = find_all_embeddings(sets, embeddings) if needed else [None] * len(sets)
@@ -106,6 +113,7 @@ def bench(
     ]
     for sentence in left_out:
         typer.echo(sentence, err=True)
+    rival = None if against is None else _rival(against, [spec_of(job.method) for job in jobs])
     began = time.perf_counter()
     results = run_jobs(splits, jobs, place, bar="sessions", keep_predictions=predictions is not None)
     if predictions is not None:
@@ -114,9 +122,14 @@ def bench(
     for note in dict.fromkeys(note for result in results for note in result.notes):
         Console(stderr=True).print(f"Warning: {note}", style="yellow", soft_wrap=True)
     Console(width=max(120, Console().width)).print(to_console(results_table(results, _title(files, setup, sets))))
+    if rival is not None:
+        Console(width=max(120, Console().width)).print(to_console(against_table(results, rival), decimals=4))
     if json_path is not None:
         with replacing(json_path) as file:
-            file.write_text(json.dumps(to_json(results), indent=1) + "\n", "utf-8")
+            written = to_json(results)
+            for one, said in zip(written, against_json(results, rival) if rival is not None else [], strict=False):
+                one["against"] = said
+            file.write_text(json.dumps(written, indent=1) + "\n", "utf-8")
     if report is not None:
         from subspan.experiments.report.html import write_report  # brings Matplotlib: slow to import, and only for this
 
@@ -149,6 +162,15 @@ def _methods(
     if not methods:
         raise ProtocolError("no method can run on these files")
     return methods
+
+
+def _rival(against: str, methods: Sequence[str]) -> str:
+    """The one of the methods that --against means: itself, or with the options that regularizers were given."""
+    named = spec_of(create_method(against))
+    same = [one for one in methods if split_spec(one)[0] == split_spec(named)[0]]
+    if not same or len(set(methods)) < 2:
+        raise ProtocolError(f"--against {against} needs a result of this method, and of another; name both by --method")
+    return named if named in same else same[0]
 
 
 def _title(files: Sequence[Path] | None, protocol: MultiSession, sets: Sequence[FeatureSet]) -> str:

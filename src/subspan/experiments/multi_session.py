@@ -21,7 +21,7 @@ from subspan.experiments.inputs import (
     items_by_class,
     weight_space,
 )
-from subspan.experiments.metrics import group_means
+from subspan.experiments.metrics import forgetting_since_birth, group_means
 from subspan.experiments.results import TRANSDUCTIVE, MethodResult, WeightSpace
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import spec_of
@@ -184,6 +184,7 @@ class _Run:
                 session_mean[:, t] = np.nanmean(by_session[:, t, 1:], axis=1)
             pairs = labels * counts[-1] + predicted
             confusion[t] = np.bincount(pairs.ravel(), minlength=counts[-1] ** 2).reshape(confusion[t].shape)
+        born = np.diagonal(by_session, axis1=1, axis2=2).copy()  # of each session's classes, when they were learned
         return MethodResult(
             method=spec_of(self.method),
             memory=self.memory,
@@ -197,8 +198,12 @@ class _Run:
             seconds=0.0,
             protocol=self.protocol.digest,
             splits=np.zeros(draws, np.int64),
-            novel_at_birth=np.diagonal(by_session[:, 1:, 1:], axis1=1, axis2=2).copy(),
+            novel_at_birth=born[:, 1:],
             novel_at_end=by_session[:, -1, 1:],
+            forgotten=np.stack(
+                [forgetting_since_birth(born[:, : t + 1], by_session[:, t, : t + 1]) for t in range(len(counts))],
+                axis=1,
+            ),
             confusion=confusion,
             weight_space=self.weight_space,
             final_rows=None if (rows := self.state.get("rows")) is None else rows.double().cpu().numpy(),

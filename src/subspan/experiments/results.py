@@ -12,7 +12,7 @@ from subspan.experiments import metrics
 
 BY_DRAW = (  # the arrays of a MethodResult that have a row for each draw
     *("accuracy", "class_mean", "base", "novel", "novel_session_mean"),
-    *("steps", "novel_at_birth", "novel_at_end"),
+    *("steps", "novel_at_birth", "novel_at_end", "forgotten"),
 )
 TRANSDUCTIVE = "transductive: it answers a query by the others asked with it; compare it with its like alone"
 BY_EPISODE = ("base", "novel", "base_alone", "novel_alone", "steps")  # and of an EpisodeResult for each episode
@@ -52,6 +52,7 @@ class MethodResult:
     splits: NDArray[np.int64]  # (draws,): which feature file each draw belongs to
     novel_at_birth: FloatArray  # (draws, sessions): accuracy on a session's classes right after they were learned
     novel_at_end: FloatArray  # (draws, sessions): accuracy on the same classes after the last session
+    forgotten: FloatArray | None = None  # (draws, sessions + 1): see `forgetting`
     confusion: NDArray[np.int64] | None = None  # (sessions + 1, C, C) counts [true, predicted] of all draws of one file
     weight_space: WeightSpace | None = None
     final_rows: FloatArray | None = None  # (draws, C, d)
@@ -81,25 +82,37 @@ class MethodResult:
 
     @property
     def average(self) -> FloatArray:
-        """Mean weighted accuracy (draws,) over all sessions."""
-        return metrics.average_accuracy(self.weighted)
+        """Mean weighted accuracy (draws, sessions + 1) of the sessions up to each."""
+        return np.cumsum(self.weighted, axis=1) / np.arange(1, 1 + self.weighted.shape[1])
 
     @property
     def drop(self) -> FloatArray:
-        """Weighted accuracy (draws,) of session 0 less that of the last session."""
-        return metrics.performance_drop(self.weighted)
+        """Weighted accuracy of session 0 less that of each session (draws, sessions + 1)."""
+        return self.weighted[:, :1] - self.weighted
 
     @property
     def forgetting(self) -> FloatArray:
-        """Mean loss (draws,) of each session's classes, base classes included, since the end of their own session."""
+        """Mean loss up to each session (draws, sessions + 1) of the earlier ones' classes since they were learned.
+
+        Base classes are those of session 0. Results of other programs that do not say tell the last session's only.
+        """
+        if self.forgotten is not None:
+            return self.forgotten
         at_birth = np.concatenate([self.base[:, :1], self.novel_at_birth], axis=1)
         at_end = np.concatenate([self.base[:, -1:], self.novel_at_end], axis=1)
-        return metrics.forgetting_since_birth(at_birth, at_end)
+        known = np.full(self.base.shape, np.nan)
+        known[:, -1] = metrics.forgetting_since_birth(at_birth, at_end)
+        return known
 
     @property
     def generalized(self) -> FloatArray:
-        """gAcc (draws,)."""
-        return metrics.generalized_accuracy(*self._by_classes)
+        """gAcc (draws, sessions + 1) of the sessions up to each; at session 0 the base accuracy."""
+        base, novel, count, novel_counts = self._by_classes
+        later = [
+            metrics.generalized_accuracy(base[:, :n], novel[:, :n], count, novel_counts[:n])
+            for n in range(2, 1 + base.shape[1])
+        ]
+        return np.stack([base[:, 0], *later], axis=1)
 
     @property
     def steps_in_all(self) -> FloatArray:
@@ -179,7 +192,11 @@ class EpisodeResult:
 def _joined(parts: Sequence[MethodResult] | Sequence[EpisodeResult], arrays: Sequence[str]) -> dict[str, Any]:
     """These arrays end to end, all seconds, and what any part had to say, once."""
     return {
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays},
+        **{
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in arrays
+            if all(getattr(part, name) is not None for part in parts)
+        },
         "seconds": sum(part.seconds for part in parts),
         "notes": tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     }

@@ -170,7 +170,7 @@ def _text(value: Any) -> str:
 
 
 def _takes_several(hint: Any) -> bool:
-    return tuple in map(get_origin, (hint, *get_args(hint)))
+    return any(get_origin(part) is tuple for part in (hint, *get_args(hint)))
 
 
 def _type_name(hint: Any) -> str:

@@ -90,10 +90,12 @@ def test_marks_are_paired_tests_within_a_memory_setting(result):
 
 
 def test_less_drop_is_better(result):
-    base = np.linspace(60, 63, 4)[:, None] + np.zeros((4, 4))
+    base = np.linspace(60, 63, 5)[:, None] + np.zeros((5, 4))
     novel = np.where(np.arange(4) == 0, np.nan, base)
     steady = dataclasses.replace(result("steady"), base=base, novel=novel, novel_session_mean=novel)
-    falling = dataclasses.replace(steady, method="falling", base=base - [[5.0], [5.1], [5.2], [5.3]] * np.arange(4))
+    falling = dataclasses.replace(
+        steady, method="falling", base=base - [[5.0], [5.1], [5.2], [5.3], [5.4]] * np.arange(4)
+    )
     table = results_table([falling, steady])
     assert [cells(table, row)["drop"].top for row in range(2)] == [False, True]
     # all start equal: a mark would say nothing
@@ -107,10 +109,24 @@ def test_one_draw_has_no_interval_and_no_mark(result):
     assert "±" not in to_markdown(table)
 
 
+@pytest.mark.parametrize("draws", [2, 4, 5])
+def test_below_five_draws_no_number_is_bold_however_far_ahead(result, draws):
+    table = results_table([result("far ahead", draws=draws, level=90), result("behind", draws=draws, level=40, seed=1)])
+    assert any(cell.top for row in table.rows for cell in row.cells.values()) == (draws == 5)
+    assert any(note.startswith("Bold") for note in table.notes) == (draws == 5)
+    assert any("fewer than 5" in note for note in table.notes) == (draws < 5)
+
+
+def test_fewer_splits_than_five_count_as_few_however_many_draws(result):
+    splits = [0, 0, 0, 1, 1, 1]
+    table = results_table([result(name, draws=6, splits=splits, level=at) for name, at in (("a", 90), ("b", 40))])
+    assert not any(cell.top for row in table.rows for cell in row.cells.values())
+
+
 def test_the_same_number_in_every_draw_has_no_interval_and_a_constant_lead_no_mark(result):
     """Session 0 over draws, or one draw counted as several: no spread, so nothing to test by."""
     ahead = result("ahead")
-    behind = dataclasses.replace(result("behind"), base=ahead.base - 0.3, class_mean=np.full((4, 4), 10.0))
+    behind = dataclasses.replace(result("behind"), base=ahead.base - 0.3, class_mean=np.full((5, 4), 10.0))
     rows = [cells(results_table([ahead, behind]), number) for number in range(2)]
     assert [row["base"].top for row in rows] == [False, False]
     assert [np.isnan(row["class_mean"].half_width) for row in rows] == [False, True]
@@ -123,7 +139,7 @@ def test_a_note_of_all_results_stands_once_and_without_a_name(result):
 
 
 def test_results_of_other_splits_are_not_paired(result):
-    table = results_table([result("a", splits=[0, 1, 2, 3]), result("b", splits=[0, 0, 1, 1], level=30)])
+    table = results_table([result("a", splits=[0, 1, 2, 3, 4]), result("b", splits=[0, 0, 1, 1, 2], level=30)])
     assert not any(cell.top for row in table.rows for cell in row.cells.values())
 
 
@@ -244,6 +260,6 @@ def test_json_has_the_keys_and_means_of_the_format(by_hand):
 
 
 def test_json_never_holds_nan(result):
-    broken = dataclasses.replace(result(), seconds=float("nan"), base=np.full((4, 4), np.nan))
+    broken = dataclasses.replace(result(), seconds=float("nan"), base=np.full((5, 4), np.nan))
     text = json.dumps(to_json([broken, result(sessions=0)]), allow_nan=False)
     assert "NaN" not in text

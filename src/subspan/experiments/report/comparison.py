@@ -13,7 +13,7 @@ from subspan.experiments.metrics import paired_tests
 from subspan.experiments.report.data import plain
 from subspan.experiments.report.drawings import method_styles, new_figure, plain_axes, to_png
 from subspan.experiments.report.figures import ReportFigure
-from subspan.experiments.report.tables import Cell, Column, Row, Table, not_below_best
+from subspan.experiments.report.tables import Cell, Column, Row, Table, bold_note, not_below_best
 
 ACCURACY, COST = "Accuracy (%), mean over classes", "What it costs"
 ACCURACIES = {"accuracy": "all", "base": "base", "novel": "novel"}  # of a record, and what columns call them
@@ -30,7 +30,7 @@ def findings(results: Sequence[Compared]) -> list[str]:
     if draws == 1:
         sentences.append("One draw: no interval and no test, so a lead of a few points may be chance.")
     elif len(results) > 1:
-        level = [name for name, test in tests.items() if test.not_below and not test.best]
+        level = [name for name, test in tests.items() if not (test.best or test.p_value < 0.05)]
         said = f"Not significantly below it: {', '.join(level)}" if level else "All others are significantly below it"
         sentences.append(f"{said} (paired t-test over {draws} draws, p < 0.05 after Bonferroni correction).")
     ours = next((one for one in results if one.method == OURS), None)
@@ -102,8 +102,7 @@ def comparison_table(results: Sequence[Compared], title: str = "") -> Table:
         if draws == 1
         else [
             f"Mean and 95 % interval (Student t) over {draws} draws of classes and examples.",
-            "Bold: the best of its column, or not significantly different from it (paired t-test, p < 0.05 after "
-            "Bonferroni correction).",
+            *bold_note(draws, "its column"),
         ]
     )
     notes.append(

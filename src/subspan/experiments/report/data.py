@@ -12,6 +12,7 @@ from subspan.experiments.results import MethodResult
 from subspan.files.atomic import replacing
 
 KEYS = ("steps", "accuracy", "class_mean", "base", "novel", "novel_session_mean", "weighted", "harmonic")
+KEYS += ("plain_harmonic", "average", "drop", "forgetting", "generalized")
 
 
 def to_json(results: Sequence[MethodResult]) -> list[dict[str, Any]]:
@@ -20,8 +21,9 @@ def to_json(results: Sequence[MethodResult]) -> list[dict[str, Any]]:
     ``steps`` has one entry per incremental session, all accuracies one per session from 0. ``accuracy``, ``base`` and
     ``novel`` (null at session 0) are of all test images, those of base and of novel classes; ``class_mean`` is the mean
     over classes; ``weighted`` and ``harmonic`` combine ``base`` and ``novel_session_mean`` by numbers of classes, as
-    the paper does. ``per_draw`` holds the same keys as lists over draws, and the split of each draw. There is never a
-    NaN: what has no value is null.
+    the paper does; ``plain_harmonic`` is the usual harmonic mean of ``base`` and ``novel``. ``average``, ``drop``,
+    ``forgetting`` (null at session 0) and ``generalized`` (gAcc) sum up the sessions to each. ``per_draw`` holds the
+    same keys as lists over draws, and the split of each draw. There is never a NaN: what has no value is null.
     """
     return [
         {

@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 
 from subspan.arrays import FloatArray
-from subspan.experiments.report.tables import Cell, Column, Row, Table, not_below_best
+from subspan.experiments.report.tables import Cell, Column, Row, Table, bold_note, not_below_best
 from subspan.experiments.results import MethodResult
 
 IMAGES = "Accuracy (%) on all test images of the classes seen, after each session"
@@ -114,11 +114,8 @@ def _notes(results: Sequence[MethodResult]) -> tuple[str, ...]:
             notes.append(f"Mean and 95 % interval (Student t) over {draws} support draws.")
         else:
             notes.append("One draw: no interval and no test.")
-    if any(draws > 1 for draws, _ in counts) and len(results) > 1:
-        notes.append(
-            "Bold: the best of its column and memory setting, or not significantly different from it "
-            "(paired t-test, p < 0.05 after Bonferroni correction)."
-        )
+    most = max((splits if splits > 1 else draws for draws, splits in counts), default=1)
+    notes += bold_note(most, "its column and memory setting") if len(results) > 1 else []
     common = set.intersection(*(set(result.notes) for result in results)) if len(results) > 1 else set()
     notes += sorted(common)
     for result in results:

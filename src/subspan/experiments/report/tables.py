@@ -9,6 +9,8 @@ import numpy as np
 from subspan.arrays import FloatArray
 from subspan.experiments.metrics import paired_tests
 
+FEWEST = 5  # samples that a mark of the best needs
+
 
 @dataclass(frozen=True)
 class Column:
@@ -74,13 +76,23 @@ class Table:
             yield list(members)
 
 
+def bold_note(samples: int, of: str) -> list[str]:
+    """What stands below a table of methods of so many samples about its bold numbers."""
+    if samples < FEWEST:
+        return [f"No number is bold: of fewer than {FEWEST} draws or splits a test says little."] * (samples > 1)
+    return [
+        f"Bold: the best of {of}, or not significantly different from it (paired t-test, p < 0.05 after Bonferroni "
+        "correction)."
+    ]
+
+
 def not_below_best(samples: Sequence[FloatArray]) -> list[bool]:
     """Which of several paired samples (n,) have the highest mean or are not significantly below it.
 
-    Paired t-tests, p < 0.05 after Bonferroni correction. None where nothing can be tested: one method, one sample, or
-    methods that are the same number apart in all samples.
+    Paired t-tests, p < 0.05 after Bonferroni correction. None of fewer than `FEWEST` samples, whose tests find hardly
+    any difference, nor where nothing can be tested: one method, or methods that are the same number apart in all.
     """
-    if not all(np.isfinite(sample).all() for sample in samples):
+    if any(len(sample) < FEWEST for sample in samples) or not all(np.isfinite(sample).all() for sample in samples):
         return [False] * len(samples)
     tests = paired_tests({str(i): sample for i, sample in enumerate(samples)}).values()
     tested = any(np.isfinite(test.p_value) for test in tests if not test.best)
