@@ -179,21 +179,17 @@ def test_every_figure_of_the_json_follows_from_the_predictions(subspan, tmp_path
         assert result["novel"][-1] != pytest.approx(result["novel_session_mean"][-1])
 
 
-def test_differences_to_a_named_method_are_printed_and_written(subspan, split, tmp_path):
-    status, out, _ = subspan(
-        "bench", split, "--method", "prototype", "--against", "imprint", "--draws", 3, *QUICK, "--no-memory",
-        "--json", tmp_path / "results.json",
-    )  # fmt: skip
+def test_differences_to_a_named_method_are_those_of_the_draws(subspan, split, tmp_path):
+    command = ("bench", split, "--method", "prototype", "--draws", 3, *QUICK, "--no-memory")
+    status, out, _ = subspan(*command, "--against", "imprint", "--json", tmp_path / "results.json")
     assert status == 0
-    assert "Against imprint" in out
+    lines = [line.split() for line in out.partition("Against imprint")[2].splitlines()]
+    (line,) = [line for line in lines if line[:3] == ["prototype", "no", "weighted"] and len(line) == 7]
     prototype, imprint = json.loads((tmp_path / "results.json").read_text())
-    assert "against" not in imprint or imprint["against"] is None
-    for session in range(3):
-        mine, theirs = ([draw[session] for draw in one["per_draw"]["base"]] for one in (prototype, imprint))
-        found = prototype["against"]["base"][session]
-        assert found["mean"] == pytest.approx(np.mean(np.subtract(mine, theirs)))
-        if np.ptp(np.subtract(mine, theirs)) > 1e-9:
-            assert found["p_value"] == pytest.approx(stats.ttest_rel(mine, theirs).pvalue)
+    mine, theirs = ([draw[-1] for draw in one["per_draw"]["weighted"]] for one in (prototype, imprint))
+    test = stats.ttest_rel(mine, theirs)
+    assert line[3].startswith(f"{np.mean(np.subtract(mine, theirs)):.2f}±")
+    assert line[4:] == [f"{test.pvalue:.4f}", f"{test.statistic / 3**0.5:.2f}", "3"]
     status, _, error = subspan("bench", split, "--method", "imprint", "--against", "imprint", *QUICK)
     assert status == 2
     assert "--against imprint needs a result of this method, and of another" in error

@@ -17,7 +17,7 @@ from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError, missing_for
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.named_features import find_all_embeddings, load_all
-from subspan.experiments.report.against import against_json, against_table
+from subspan.experiments.report.against import against_table
 from subspan.experiments.report.data import to_json, write_predictions
 from subspan.experiments.report.render import to_console
 from subspan.experiments.report.results_table import results_table
@@ -126,10 +126,7 @@ def bench(
         Console(width=max(120, Console().width)).print(to_console(against_table(results, rival), decimals=4))
     if json_path is not None:
         with replacing(json_path) as file:
-            written = to_json(results)
-            for one, said in zip(written, against_json(results, rival) if rival is not None else [], strict=False):
-                one["against"] = said
-            file.write_text(json.dumps(written, indent=1) + "\n", "utf-8")
+            file.write_text(json.dumps(to_json(results), indent=1) + "\n", "utf-8")
     if report is not None:
         from subspan.experiments.report.html import write_report  # brings Matplotlib: slow to import, and only for this
 

@@ -249,13 +249,12 @@ def paired_difference(values: ArrayLike, others: ArrayLike) -> PairedDifference:
     (2.0, 2.0, 3)
     """
     first, second = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
-    if first.shape != second.shape or first.ndim != 1:
-        raise ValueError(f"paired samples must be vectors of one length; got {first.shape} and {second.shape}")
     differences, p_value = first - second, _paired_p_value(first, second)
-    spread = differences.std(ddof=1) if np.isfinite(p_value) else np.nan
-    half_width = float(interval_half_width(differences)) if np.isfinite(p_value) else np.nan
-    mean = float(differences.mean())
-    return PairedDifference(mean, half_width, p_value, mean / float(spread), len(differences))
+    mean, count = float(differences.mean()), len(differences)
+    if np.isnan(p_value):
+        return PairedDifference(mean, np.nan, np.nan, np.nan, count)
+    half_width, spread = float(interval_half_width(differences)), float(differences.std(ddof=1))
+    return PairedDifference(mean, half_width, p_value, mean / spread, count)
 
 
 def _paired_p_value(first: FloatArray, second: FloatArray) -> float:

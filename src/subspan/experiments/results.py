@@ -98,20 +98,16 @@ class MethodResult:
         """
         if self.forgotten is not None:
             return self.forgotten
-        at_birth = np.concatenate([self.base[:, :1], self.novel_at_birth], axis=1)
-        at_end = np.concatenate([self.base[:, -1:], self.novel_at_end], axis=1)
-        known = np.full(self.base.shape, np.nan)
-        known[:, -1] = metrics.forgetting_since_birth(at_birth, at_end)
-        return known
+        pairs = ((self.base[:, :1], self.novel_at_birth), (self.base[:, -1:], self.novel_at_end))
+        last = metrics.forgetting_since_birth(*(np.concatenate(pair, axis=1) for pair in pairs))
+        return np.where(np.arange(self.base.shape[1]) == self.base.shape[1] - 1, last[:, None], np.nan)
 
     @property
     def generalized(self) -> FloatArray:
         """gAcc (draws, sessions + 1) of the sessions up to each; at session 0 the base accuracy."""
         base, novel, count, novel_counts = self._by_classes
-        later = [
-            metrics.generalized_accuracy(base[:, :n], novel[:, :n], count, novel_counts[:n])
-            for n in range(2, 1 + base.shape[1])
-        ]
+        ends = range(2, 1 + base.shape[1])
+        later = (metrics.generalized_accuracy(base[:, :n], novel[:, :n], count, novel_counts[:n]) for n in ends)
         return np.stack([base[:, 0], *later], axis=1)
 
     @property

@@ -22,14 +22,8 @@ _KINDS: Mapping[str, type[MethodResult] | type[EpisodeResult]] = {
     "multi-session": MethodResult,
     "single-session": EpisodeResult,
 }
-_LEFT_OUT = (
-    "forgotten",
-    "confusion",
-    "weight_space",
-    "final_rows",
-    "predictions",
-    "query_labels",
-)  # large, or not needed again
+# Large, or not needed again:
+_LEFT_OUT = ("forgotten", "confusion", "weight_space", "final_rows", "predictions", "query_labels")
 _TEXTS = ("system", "marks", "split", "split_digest", "items")
 
 
