@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.special import softmax
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, logsumexp, softmax
 
 from subspan.catalogue.checkset import CheckSet, hold_out
-from subspan.catalogue.rejection import familiarity, fit_temperature, threshold_for
+from subspan.catalogue.rejection import familiarity, fit_temperature, log_shares, threshold_for
 
 
 @pytest.mark.parametrize(("count", "share"), [(19, 0.05), (60, 0.05), (200, 0.1)])
@@ -43,6 +44,20 @@ def test_the_temperature_finds_back_by_how_much_scores_were_stretched():
     probabilities = softmax(true * 7 / fit_temperature(true * 7, labels), axis=1)
     best = probabilities.argmax(axis=1)
     assert probabilities.max(axis=1).mean() == pytest.approx((best == labels).mean(), abs=0.01)
+
+
+def test_temperature_and_probabilities_are_scipys():
+    rng = np.random.default_rng(1)
+    scores = rng.normal(scale=900, size=(60, 7))
+    labels = np.where(rng.random(60) < 0.7, scores.argmax(axis=1), rng.integers(7, size=60))
+    wanted = np.full(scores.shape, 1 / 62 / 6)
+    wanted[np.arange(60), labels] = 61 / 62
+    found = minimize_scalar(
+        lambda t: -(wanted * log_softmax(scores / 900 / np.exp(t), axis=1)).sum(), bounds=(-4, 4), method="bounded"
+    )
+    assert fit_temperature(scores / 900, labels) == pytest.approx(np.exp(found.x), rel=1e-4)
+    np.testing.assert_allclose(np.exp(log_shares(scores)), softmax(scores, axis=1), atol=1e-12)
+    np.testing.assert_allclose(familiarity(scores), logsumexp(scores, axis=1), rtol=1e-12)
 
 
 def test_a_few_right_answers_do_not_make_it_certain():

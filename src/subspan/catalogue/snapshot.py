@@ -15,7 +15,7 @@ from subspan.catalogue.checkset import CheckSet
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.records import CheckChange, SessionEntry, Taken
-from subspan.catalogue.rejection import familiarity, fit_temperature, threshold_for
+from subspan.catalogue.rejection import familiarity, fit_temperature, log_shares, threshold_for
 from subspan.classifier import IncrementalClassifier
 from subspan.files import store
 from subspan.learners.registry import create_method
@@ -111,9 +111,7 @@ class Snapshot:
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Calibrated probabilities (n, C) of scores."""
-        from scipy.special import softmax
-
-        return softmax(scores / self.temperature, axis=1)
+        return np.exp(log_shares(scores / self.temperature))
 
     @cached_property
     def known_familiarities(self) -> FloatArray:

@@ -23,5 +23,5 @@ def automatic_method(given: Collection[str], width: int) -> str:
     >>> automatic_method({"means"}, width=640)
     'prototype'
     """
-    usable = [spec for spec in PREFERRED if create_method(spec).needs <= set(given)]
-    return PREFERRED[-1] if usable[0] == "prototype" and width < FEW_FEATURES else usable[0]
+    best = next(spec for spec in PREFERRED if create_method(spec).needs <= set(given))
+    return PREFERRED[-1] if best == "prototype" and width < FEW_FEATURES else best

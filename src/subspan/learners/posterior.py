@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import polygamma
 
 from subspan.arrays import Array, FloatArray, functions_of, is_tensor
 from subspan.engine.contract import Base, Learner, Session, State
@@ -243,6 +242,8 @@ def _units(scatter: Array, freedom: float) -> FloatArray | None:
     Of few examples deviations differ by chance: their logarithms are drawn together by what chance has in the variance
     of them. A feature that is constant within classes has the unit of the others.
     """
+    from scipy.special import polygamma  # here: only few features have units
+
     if freedom < 1:
         return None
     squared = np.diagonal(scatter).astype(np.float64) / (freedom if np.isfinite(freedom) else 1)
