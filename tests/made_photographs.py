@@ -1,17 +1,20 @@
-"""Photographs of coloured noise, and small real networks that see them: for all tests that start from images."""
+"""Photographs of coloured noise, and small real networks that see them: for all tests that start from images.
+
+PyTorch and onnx are imported where a network is made: photographs need neither.
+"""
 
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx
-import torch
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
-from torch import nn
 
 from subspan.pretrained.backbone import Preprocessing, TorchBackbone
+
+if TYPE_CHECKING:
+    from torch import nn
 
 COLOURS = {
     "red": (200, 40, 40),
@@ -48,14 +51,17 @@ def write_folders(root: Path, counts: dict[str, int], seed: int = 0) -> Path:
     return root
 
 
-def network() -> nn.Module:
+def network() -> "nn.Module":
     """Random filters and a pooling: enough to tell colours apart."""
+    import torch
+    from torch import nn
+
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return nn.Sequential(nn.Conv2d(3, WIDTH, 4, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
-def with_preprocessing() -> tuple[nn.Module, Preprocessing]:
+def with_preprocessing() -> "tuple[nn.Module, Preprocessing]":
     return network(), PREPROCESSING
 
 
@@ -65,6 +71,9 @@ def tiny_backbone() -> TorchBackbone:
 
 def write_onnx(path: Path, batch: int | str = "n", opset: int = 18) -> Path:
     """The same network as an ONNX file, written node by node."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
     filters = network()[0]  # pyright: ignore[reportIndexIssue]
     constants = [
         numpy_helper.from_array(filters.weight.detach().numpy(), "weight"),

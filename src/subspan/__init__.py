@@ -1,9 +1,8 @@
 """Subspan: teach a trained classifier new classes from a handful of examples, without retraining or forgetting."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from subspan import old_names
+from subspan import extras, old_names
 
 if TYPE_CHECKING:
     from subspan.catalogue.catalogue import Catalogue
@@ -27,15 +26,17 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Each name when first asked for: some bring PyTorch, the estimator scikit-learn, too."""
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(extras.imported(_HOMES[name]), name)
     try:
         return old_names.find(__name__, name)
     except AttributeError:
         if name.startswith("_"):
             raise
     try:
-        return import_module(f"{__name__}.{name}")
-    except ModuleNotFoundError:
+        return extras.imported(f"{__name__}.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'") from None
 
 

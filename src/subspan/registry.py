@@ -9,9 +9,11 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module, resources
+from importlib import resources
 from importlib.metadata import entry_points
 from typing import Any
+
+from subspan.extras import imported
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Entry:
 
     def load(self) -> Any:
         module, _, attribute = self.path.partition(":")
-        return getattr(import_module(module), attribute)
+        return getattr(imported(module), attribute)
 
 
 @dataclass(frozen=True)

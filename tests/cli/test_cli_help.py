@@ -99,7 +99,7 @@ def modules_after(*words: object) -> tuple[int, list[str], set[str]]:
         ("--version", EVERYTHING, 0),
         ("reproduce --help", EVERYTHING, 0),
         ("bnch", EVERYTHING, 2),
-        ("methods", EVERYTHING, 0),
+        ("methods", EVERYTHING - {"numpy"}, 0),
         ("bench --help", PLOTS | ESTIMATORS, 0),
         ("train --help", PLOTS | ESTIMATORS, 0),
         ("classes --help", PLOTS, 0),
@@ -119,7 +119,7 @@ def test_one_photographs_answer_loads_few_of_our_modules(tmp_path):
     (tmp_path / "red.png").write_bytes(made.encoded(photographs["red"][0]))
     _, answer, loaded = modules_after("predict", tmp_path / "c.subspan", tmp_path / "red.png", "--trust")
     assert "red" in answer[-1]
-    assert 20 < sum(name.split(".")[0] == "subspan" for name in loaded) <= 50
+    assert 20 < sum(name.split(".")[0] == "subspan" for name in loaded) <= 60
 
 
 def test_commands_are_found_in_a_zip(tmp_path):

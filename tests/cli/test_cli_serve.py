@@ -85,14 +85,3 @@ def test_what_keeps_it_from_starting_is_one_sentence(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert sentence.replace("TAKEN", places["TAKEN"]) in err
-
-
-def test_without_the_extra_it_says_what_to_install(catalogue: Path, monkeypatch):
-    from subspan.cli.serve import serve
-    from subspan.serve.settings import ServeSettings
-
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "subspan.serve.connections", raising=False)
-    options = dict.fromkeys(ServeSettings.__dataclass_fields__)
-    with pytest.raises(ValueError, match=r"install it with: pip install 'subspan\[serve\]'"):
-        serve(catalogue=catalogue, backbone=None, **options)

@@ -185,7 +185,7 @@ class Snapshot:
                 chain=chain,
                 trust=trust,
             )
-        except store.StoreError:
+        except (store.StoreError, ModuleNotFoundError):  # the latter says which extra its method needs
             raise
         except Exception as error:  # what was written elsewhere may break in any way
             raise store.StoreError(f"'{path}' is a catalogue with parts missing or foreign: {error!r}") from error

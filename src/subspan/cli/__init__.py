@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from subspan import __version__
+from subspan import __version__, extras
 
 COMMANDS = {  # of each command the title that it is listed below, and its file
     name: (title, file)
@@ -125,10 +125,11 @@ def main() -> None:
     warnings.showwarning = lambda message, *_, **__: print(f"Warning: {message}", file=sys.stderr)
     try:
         app()
-    except (ValueError, OSError) as error:
-        if os.environ.get("SUBSPAN_TRACEBACK"):
+    except (ValueError, OSError, ModuleNotFoundError) as error:
+        said = extras.sentence(error) if isinstance(error, ModuleNotFoundError) else _sentence(error)
+        if said is None or os.environ.get("SUBSPAN_TRACEBACK"):
             raise
-        print(f"Error: {_sentence(error)}", file=sys.stderr)
+        print(f"Error: {said}", file=sys.stderr)
         sys.exit(2)
     except SystemExit as end:
         if end.code == INTERRUPTED:

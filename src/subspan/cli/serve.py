@@ -28,11 +28,9 @@ def serve(catalogue: CataloguePath, backbone: Network = None, trust: Trust = Fal
         subspan serve birds.subspan --host 0.0.0.0 --token-file token.txt
     """
     chosen = ServeSettings(**settings)
-    try:
-        from subspan.serve.app import create_app
-        from subspan.serve.connections import Server, listen, most_connections
-    except ImportError as error:
-        raise ValueError(f"serve needs {error.name}; install it with: pip install 'subspan[serve]'") from error
+    from subspan.serve.app import create_app
+    from subspan.serve.connections import Server, listen, most_connections
+
     token, source = find_token(chosen)
     # Clients keep the cores busy; threads of a network that wait for each other would only be in their way.
     os.environ["OMP_NUM_THREADS"] = "1"
