@@ -308,7 +308,7 @@ def test_recipes_of_one_command_get_sections_of_one_page(subspan, folder, tmp_pa
     assert f"(images/{picture.name})" in paper
     assert set(json.loads(paper.partition("\n-->")[0])["sources"]) == {
         f"{tmp_path.name}/{name}.npz" for name in ("paper-random-1", "paper-fixed")
-    }
+    } | {"package/paper/published.json"}
     assert problems("multi-session", page.read_text(), tmp_path.parent) == []
     shutil.copy(folder / "paper-random-4.npz", tmp_path / "paper-random-1.npz")
     (stale,) = problems("multi-session", page.read_text(), tmp_path.parent)
