@@ -42,6 +42,7 @@ from subspan.engine.statistics import class_means, within_classes
 from subspan.files import store
 from subspan.learners.automatic import AUTO, automatic_method
 from subspan.learners.registry import create_method, is_known, method_options, spec_of, split_spec
+from subspan.parts import check_declared, check_joins, joined
 from subspan.state import FEATURE_LENGTH, ModelState, SessionRecord, StoredState, make_record, records_of
 from subspan.values import check_kind, check_options, finite, length, like, plain_label, show, tensor_of, to_numpy
 
@@ -137,7 +138,52 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__ = {**vars(model), "_turn": vars(self)["_turn"]}
         return self
 
-    def _fit(self, X: ArrayLike | Tensor, y: Labels, embeddings: Embeddings | None, groups: Any) -> None:
+    @property
+    def partial_fit(self) -> Callable[..., Self]:
+        """Learn the base classes from examples that come in parts, as `fit` learns them from all at once.
+
+        For methods whose sums add up, as the default's do; others do not have it. A class has its place, in the order
+        of names, from its first example on; parts may bring more classes until the first session adds some.
+
+        Parameters
+        ----------
+        X : features (n, d). y : labels (n,). classes : labels that may come; others are refused.
+        """
+        known = self.__sklearn_is_fitted__()
+        method = self._now()[1] if known else self._method(automatic_method({"means", "covariance"}, 1))
+        try:
+            check_joins(method, self.memory)
+        except ValueError as error:
+            raise AttributeError(str(error)) from None
+        return self._partial_fit
+
+    @_in_turn
+    def _partial_fit(self, X: ArrayLike | Tensor, y: Labels, classes: Sequence[Any] | None = None) -> Self:
+        part = copy.copy(self)
+        part._fit(X, y, None, None, parts=True)
+        if classes is not None:
+            check_declared(part.classes_, classes)
+        return self._join(part)
+
+    @_in_turn
+    def merge(self, other: Self) -> Self:
+        """Take up what another model learned from other examples in its base session, as if both had been one."""
+        return self._join(other)
+
+    def _join(self, part: Self) -> Self:
+        if not self.__sklearn_is_fitted__():
+            self.__dict__ = {**vars(part), "_turn": vars(self)["_turn"]}
+            return self
+        (state, method), (more, own) = self._now(), part._now()
+        if spec_of(method) != spec_of(own):
+            raise ValueError(f"parts of one model have one method; got '{spec_of(method)}' and '{spec_of(own)}'")
+        check_joins(method, self.memory)
+        self._adopt([*self._history[:-1], joined(method, state, more)])
+        return self
+
+    def _fit(
+        self, X: ArrayLike | Tensor, y: Labels, embeddings: Embeddings | None, groups: Any, parts: bool = False
+    ) -> None:
         began = time.perf_counter()
         features, labels = map(
             np.asarray, validate_data(self, to_numpy(X), to_numpy(y), dtype=[np.float64, np.float32])
@@ -146,7 +192,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         method = self._method(automatic_method({"means", "covariance"}, width))
         check_classification_targets(labels)
         classes, indices = np.unique(labels, return_inverse=True)
-        if len(classes) < 2:
+        if len(classes) < 2 and not parts:
             raise ValueError(f"a base session needs at least two classes; y holds 1 class, {show(classes[0])}")
         if method.from_sums:
             self._fit_from_sums(method, features, indices, classes, embeddings, groups, began)

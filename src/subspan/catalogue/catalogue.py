@@ -97,6 +97,7 @@ class Catalogue:
         backbone: Backbone | None = None,
         skip_bad: bool = False,
         progress: Progress | None = None,
+        ray: bool = False,
     ) -> tuple["Catalogue", InitReport]:
         """A new catalogue from photographs of its base classes; a part of them is held out as the check set.
 
@@ -106,11 +107,14 @@ class Catalogue:
         descriptions : class name to a sentence about it, for language methods.
         backbone : a network already loaded; by default ``options.backbone`` is.
         skip_bad : leave photographs that cannot be read out, and say so in the report, instead of raising.
+        ray : look at them on the machines of a Ray cluster, all of which see the files.
         """
         from subspan.catalogue.creation import from_photographs
 
         settings, said = options or CatalogueOptions(), clean_descriptions(descriptions)
-        return cls._begin(path, lambda: from_photographs(photographs, settings, said, backbone, skip_bad, progress))
+        return cls._begin(
+            path, lambda: from_photographs(photographs, settings, said, backbone, skip_bad, progress, ray)
+        )
 
     @classmethod
     def create_from_weights(

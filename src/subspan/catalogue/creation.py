@@ -28,11 +28,21 @@ def from_photographs(
     backbone: Backbone | None,
     skip_bad: bool,
     progress: Progress | None,
+    ray: bool,
 ) -> Beginning:
     """Fit the base classes on photographs, a part of which is held out as the check set."""
     if len(photographs) < 2:
         raise CatalogueError(f"a catalogue begins with at least two classes; got {', '.join(photographs) or 'none'}")
     network, method, memory = _prepared(photographs, options, backbone, {"means", "covariance"})
+    if ray:
+        from subspan.catalogue.sharded import taught_over_ray  # here: few need it
+
+        model = IncrementalClassifier(method=method, memory=memory, seed=options.seed)
+        taught, check, skipped = taught_over_ray(
+            photographs, network, model, options.keep, options.seed, skip_bad, progress
+        )
+        about = network.about()
+        return Snapshot(taught, options, about, check, descriptions, (Judgement(),), trust=True), network, skipped
     batch = look(network, photographs, skip_bad, progress)
     held_out = hold_out(batch.names, options.keep, options.seed)
     names = np.asarray(batch.names)

@@ -45,6 +45,7 @@ def init(
     check: Annotated[Path | None, typer.Option(help="Class folders that the head was not trained on.")] = None,
     descriptions: Descriptions = None,
     skip_bad: SkipBad = False,
+    ray: Annotated[bool, typer.Option("--ray", help="Look at them on a Ray cluster (RAY_ADDRESS, else here).")] = False,
     as_json: Json = False,
     *,
     options: Values,
@@ -74,7 +75,7 @@ def init(
             shared |= dict(bias=head.get("bias"), means=head.get("means"), check=by_class)
             _, report = Catalogue.create_from_weights(catalogue, head["weight"], class_names, settings, **shared)
         else:
-            _, report = Catalogue.create(catalogue, by_class, settings, **shared)
+            _, report = Catalogue.create(catalogue, by_class, settings, ray=ray, **shared)
     _show(report, as_json, tables.init_text(catalogue, report))
 
 

@@ -1,0 +1,124 @@
+"""The base session of a catalogue over the machines of a Ray cluster: photographs in shards, sums that add up.
+
+Each task looks at one shard and returns the model of it, which holds sums and no example, and the features that the
+check set keeps. Tasks have no side effects: Ray runs one again when its machine is lost. Plain tasks, and not Ray Data,
+which needs pyarrow for what is a list of file names here.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from subspan.arrays import FloatArray
+from subspan.catalogue.checkset import CheckSet, hold_out
+from subspan.catalogue.errors import CatalogueError
+from subspan.catalogue.looking import Progress, features_of
+from subspan.classifier import IncrementalClassifier
+from subspan.images.errors import DataError
+from subspan.pretrained.backbone import Backbone, Image
+from subspan.pretrained.registry import load_backbone
+
+SHARD = 1024  # photographs of a task; whole batches, so that each is seen beside the same others as in one process
+
+
+@dataclass(frozen=True)
+class Look:
+    """What every task needs: the network by name and digest, the model to begin with."""
+
+    backbone: str
+    digest: str
+    model: IncrementalClassifier
+    skip_bad: bool
+
+
+Shard = tuple[list[Image], list[str], list[bool]]  # photographs, their classes, which are held out
+Seen = tuple[IncrementalClassifier | None, FloatArray, list[str], list[str]]
+
+
+def taught_over_ray(
+    photographs: Mapping[str, Sequence[Image]],
+    network: Backbone,
+    model: IncrementalClassifier,
+    keep: int,
+    seed: int,
+    skip_bad: bool,
+    progress: Progress | None,
+) -> tuple[IncrementalClassifier, CheckSet, tuple[str, ...]]:
+    """A model of all shards, the check set, and what was skipped."""
+    images = [image for name in photographs for image in photographs[name]]
+    names = [name for name in photographs for _ in photographs[name]]
+    held = hold_out(names, keep, seed).tolist()
+    parts = [slice(start, start + SHARD) for start in range(0, len(images), SHARD)]
+    shards = [(images[part], names[part], held[part]) for part in parts]
+    kept, kept_names, skipped, done = [], [], [], 0
+    look = Look(network.name, network.digest, model, skip_bad)
+    for shard, (taught, features, of, bad) in zip(shards, _over_ray(look, shards), strict=True):
+        if taught is not None:
+            model.merge(taught)
+        kept.append(features)
+        kept_names += of
+        skipped += bad
+        done += len(shard[0])
+        if progress is not None:
+            progress("looking at photographs", done, len(images))
+    if empty := set(photographs).difference(getattr(model, "classes_", ())):
+        raise CatalogueError(f"class '{min(empty)}' has no photograph that can be read")
+    return model, CheckSet(np.concatenate(kept), tuple(kept_names), np.ones(len(kept_names), bool)), tuple(skipped)
+
+
+def see(look: Look, shard: Shard) -> Seen:
+    """The model of one shard; features, classes of what is held out of it; and what was skipped."""
+    images, names, held = shard
+    bad: dict[int, DataError] = {}
+    network = _network(look.backbone, look.digest)
+    features = features_of(network, images, None, bad.__setitem__ if look.skip_bad else None)
+    good = np.array([i not in bad for i in range(len(images))])
+    kept, own = good & held, good & ~np.array(held)
+    labels = np.asarray(names)
+    taught = look.model.partial_fit(features[own], labels[own]) if own.any() else None
+    return taught, features[kept], labels[kept].tolist(), [str(bad[i]) for i in sorted(bad)]
+
+
+@cache
+def _network(name: str, digest: str) -> Backbone:
+    """The network, loaded once a process, which has one core."""
+    import torch
+
+    torch.set_num_threads(1)
+    return load_backbone(name, digest)
+
+
+def _over_ray(look: Look, shards: Sequence[Shard]) -> Iterator[Seen]:
+    """What was seen of every shard, in order; so many wait as keep all machines at work."""
+    try:
+        import ray
+        from ray.exceptions import RayTaskError
+    except ImportError as error:
+        raise CatalogueError(
+            f"--ray needs the package ray ({error}); install it with: pip install 'subspan[ray]'"
+        ) from None
+    began_here = not ray.is_initialized()
+    if began_here:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        task, shared = ray.remote(num_cpus=1, max_retries=-1)(see), ray.put(look)
+        most = 2 * int(ray.cluster_resources().get("CPU", 1))
+        waiting: deque[Any] = deque()
+        for shard in shards:
+            waiting.append(task.remote(shared, shard))
+            if len(waiting) > most:
+                yield ray.get(waiting.popleft())
+        while waiting:
+            yield ray.get(waiting.popleft())
+    except RayTaskError as error:
+        raise error.cause from None
+    except TypeError as error:  # what lies in a zip cannot be sent
+        raise CatalogueError("over Ray photographs are files that all machines see; unpack zips first") from error
+    finally:
+        if began_here:
+            ray.shutdown()

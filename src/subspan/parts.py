@@ -1,0 +1,65 @@
+"""A base session that came in parts: two states become the one that all examples at once would have made."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from subspan.arrays import FloatArray, as_numpy, functions_of
+from subspan.engine import sessions
+from subspan.engine.contract import Base, Learner
+from subspan.learners.registry import spec_of
+from subspan.state import ModelState
+from subspan.values import show
+
+
+def check_joins(learner: Learner, memory: int) -> None:
+    """Refuse what takes a base session at once only."""
+    if type(learner).among is Learner.among:
+        raise ValueError(
+            f"method '{spec_of(learner)}' cannot learn a base session in parts: it keeps no sums that add up; use fit"
+        )
+    if memory:
+        raise ValueError(f"a base session in parts keeps no examples; set memory=0; got {memory}")
+
+
+def check_declared(labels: Any, classes: Collection[Any]) -> None:
+    """Refuse labels that are not among the classes that were declared."""
+    unknown = np.setdiff1d(labels, np.asarray(classes))
+    if len(unknown):
+        raise ValueError(f"y holds class {show(unknown[0])}, which is not among the {len(classes)} of classes=")
+
+
+def joined(learner: Learner, one: ModelState, other: ModelState) -> ModelState:
+    """What a model knows whose base session had the examples of both; classes in the order of their names."""
+    if one.width != other.width:
+        raise ValueError(
+            f"X has {other.width} features, but IncrementalClassifier is expecting {one.width} features as input"
+        )
+    if len(one.classes) > one.base_count or len(other.classes) > other.base_count:
+        raise ValueError("the base session is over once classes were added; add_examples takes more of known ones")
+    classes = tuple(np.unique([*one.classes, *other.classes]).tolist())
+    place = {name: number for number, name in enumerate(classes)}
+    places = [[place[name] for name in state.classes] for state in (one, other)]
+    counts = np.zeros(len(classes), np.int64)
+    sums: FloatArray = np.zeros((len(classes), one.width))
+    for state, own in zip((one, other), places, strict=True):
+        counts[own] += as_numpy(state.counts)
+        sums[own] += as_numpy(state.counts)[:, None] * as_numpy(state.base.means).astype(np.float64)
+    sums /= counts[:, None]
+    means = _like(one.base.means, sums)
+    base = Base(None if one.base.rows is None else means, means, origin=means.mean(0))
+    aligned = [sessions.among(learner, s.learned, base, own) for s, own in zip((one, other), places, strict=True)]
+    learned = sessions.merge(learner, *aligned)
+    was, more = one.record, other.record
+    record = replace(
+        was, classes=classes, examples=was.examples + more.examples, seconds=round(was.seconds + more.seconds, 3)
+    )
+    return replace(one, classes=classes, learned=learned, counts=_like(one.counts, counts), record=record)
+
+
+def _like(example: Any, array: Any) -> Any:
+    """An array in the kind and type of another."""
+    typed = array.astype(as_numpy(example[:0]).dtype)
+    return typed if functions_of(example) is np else functions_of(example).from_numpy(typed)
