@@ -1,0 +1,1 @@
+"""Four methods of one's own, one file each."""
