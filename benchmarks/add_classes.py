@@ -25,7 +25,8 @@ Refit, processor seconds of one thread, measured 2026-11-19 on 2 CPU cores, othe
     lda            1.68     1.7264     167x
     svm           13.57    14.5744   1,409x
 
-    python benchmarks/add_classes.py                    # both parts, ten minutes
+    python benchmarks/add_classes.py                    # all parts, a quarter of an hour
+    python benchmarks/add_classes.py --part default     # the default method, at 100 and 100,000 classes
     python benchmarks/add_classes.py --part growth      # models of 100 to 100,000 classes
     python benchmarks/add_classes.py --part refit       # 100 classes x 50 examples, against scikit-learn
 
@@ -151,9 +152,36 @@ def measure_refit(repeats: int) -> None:
         print(f"{name:12} {before:9.2f} {min(found):10.4f} {min(found) / ours:7.0f}x", flush=True)
 
 
+def measure_default(repeats: int) -> None:
+    """Sessions of the default method on 100 classes of 50 examples and 100,000 of two, first answer included."""
+    rng = np.random.default_rng(0)
+    print(f"\nDefault: {WAYS} classes x {SHOTS} shots, d = {REFIT_WIDTH}, least of {repeats} sessions")
+    for classes, each in ((CLASSES, EXAMPLES), (100_000, 2)):
+        model = IncrementalClassifier()
+        for part in np.array_split(np.repeat(np.arange(classes), each), max(1, classes // 25_000)):
+            model.partial_fit(np.abs(rng.standard_normal((len(part), REFIT_WIDTH), dtype=np.float32)), part)
+        sessions, answers = [], []
+        for number in range(repeats):
+            X = np.abs(rng.standard_normal((WAYS * SHOTS, REFIT_WIDTH), dtype=np.float32))
+            y = classes + number * WAYS + np.repeat(np.arange(WAYS), SHOTS)
+            sessions.append(both_seconds(lambda X=X, y=y: (model.add_classes(X, y), model.predict(X[:1]))))
+            answers.append(both_seconds(lambda X=X: model.predict(X[1:2])))
+            model.undo()
+        for what, found in (("session and first answer", sessions), ("one photograph's answer", answers)):
+            wall, processor = min(found), min(found, key=lambda one: one[1])
+            print(f"{classes:8,} {what:26} wall {wall[0]:8.3f} s   processor {processor[1]:8.3f} s", flush=True)
+
+
+def both_seconds(action: Callable[[], Any]) -> tuple[float, float]:
+    """Wall and processor seconds of an action."""
+    wall, processor = time.perf_counter(), time.process_time()
+    action()
+    return time.perf_counter() - wall, time.process_time() - processor
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--part", choices=("growth", "refit", "both"), default="both")
+    parser.add_argument("--part", choices=("growth", "refit", "default"))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--one", nargs=3, metavar=("CLASSES", "METHOD", "SEED"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -161,12 +189,14 @@ def main() -> None:
         classes, method, seed = arguments.one
         print(json.dumps(measure_one(int(classes), method, int(seed))))
         return
-    if arguments.part != "refit":
+    if arguments.part in ("growth", None):
         measure_growth(arguments.repeats)
-    if arguments.part != "growth":
-        torch.set_num_threads(1)
-        with threadpool_limits(1):
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        if arguments.part in ("refit", None):
             measure_refit(arguments.repeats)
+        if arguments.part in ("default", None):
+            measure_default(arguments.repeats)
 
 
 if __name__ == "__main__":

@@ -56,19 +56,31 @@ def taught_over_ray(
     parts = [slice(start, start + SHARD) for start in range(0, len(images), SHARD)]
     shards = [(images[part], names[part], held[part]) for part in parts]
     kept, kept_names, skipped, done = [], [], [], 0
+    merged: list[tuple[int, IncrementalClassifier]] = []  # of so many shards each, fewer and fewer
     look = Look(network.name, network.digest, model, skip_bad)
     for shard, (taught, features, of, bad) in zip(shards, _over_ray(look, shards), strict=True):
         if taught is not None:
-            model.merge(taught)
+            _merge_in(merged, taught)
         kept.append(features)
         kept_names += of
         skipped += bad
         done += len(shard[0])
         if progress is not None:
             progress("looking at photographs", done, len(images))
+    for _, taught in reversed(merged):
+        model = taught if model is look.model else taught.merge(model)
     if empty := set(photographs).difference(getattr(model, "classes_", ())):
         raise CatalogueError(f"class '{min(empty)}' has no photograph that can be read")
     return model, CheckSet(np.concatenate(kept), tuple(kept_names), np.ones(len(kept_names), bool)), tuple(skipped)
+
+
+def _merge_in(merged: list[tuple[int, IncrementalClassifier]], model: IncrementalClassifier) -> None:
+    """Merge models of equally many shards: each row is copied as often as such numbers double, not once a shard."""
+    shards = 1
+    while merged and merged[-1][0] == shards:
+        model = merged.pop()[1].merge(model)
+        shards *= 2
+    merged.append((shards, model))
 
 
 def see(look: Look, shard: Shard) -> Seen:
