@@ -9,14 +9,14 @@ import numpy as np
 from subspan.arrays import FloatArray
 
 MANY = 10_000  # classes, of which what only answers need is single precision
-ROWS = 1024  # of a block
+ROWS = 2048  # of a block
 
 
 def blocks(stop: int, start: int = 0) -> Iterator[slice]:
     """Slices that cover these rows.
 
-    >>> list(blocks(1500))
-    [slice(0, 1024, None), slice(1024, 1500, None)]
+    >>> list(blocks(3000))
+    [slice(0, 2048, None), slice(2048, 3000, None)]
     """
     return (slice(at, min(at + ROWS, stop)) for at in range(start, stop, ROWS))
 
