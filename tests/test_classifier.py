@@ -288,7 +288,7 @@ def test_memory_keeps_whole_images():
     images = np.tile([10, 10, 10, 20, 20, 20], len(BASE)) + 100 * np.repeat(np.arange(len(BASE)), 6)
     model = IncrementalClassifier(method="imprint", memory=1, dtype="float64", bias=False).fit(X, y, groups=images)
     state = model._now()[0]
-    kept = [int(np.flatnonzero((row == X).all(1))[0]) for row in state.memory_features.numpy()]
+    kept = [int(np.flatnonzero((row == X).all(1))[0]) for row in state.memory_features]
     for c in range(len(BASE)):
         of_class = [i for i, label in zip(kept, state.memory_labels, strict=True) if label == c]
         assert len(of_class) == 3

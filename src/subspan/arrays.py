@@ -32,12 +32,15 @@ def functions_of(array: Array) -> Any:
     return sys.modules["torch"] if is_tensor(array) else np
 
 
-def as_numpy(array: Array) -> NDArray[Any]:
-    """The same numbers as a NumPy array; memory is shared where it can be."""
-    if not is_tensor(array):
-        return np.asarray(array)
-    array = array.detach().cpu()
-    return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
+def as_numpy(array: Array, dtype: Any = None) -> NDArray[Any]:
+    """The same numbers as a NumPy array, floating ones in a type or a higher one; memory is shared where it can be."""
+    if is_tensor(array):
+        array = array.detach().cpu()
+        array = (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
+    array = np.asarray(array)
+    if dtype is None or array.dtype.kind != "f":
+        return array
+    return array.astype(np.promote_types(array.dtype, dtype), copy=False)
 
 
 def as_tensor(array: Array, dtype: Any = None) -> Any:
@@ -46,3 +49,9 @@ def as_tensor(array: Array, dtype: Any = None) -> Any:
 
     tensor = array if is_tensor(array) else torch.from_numpy(np.require(array, requirements=("C", "W")))
     return tensor if dtype is None or not tensor.is_floating_point() else tensor.to(dtype)
+
+
+def append_one(features: Array) -> Array:
+    """Features (..., d) with a constant 1 appended (..., d + 1), so that the last weight of a row is its bias."""
+    functions, shape = functions_of(features), (*features.shape[:-1], 1)
+    return functions.concat([features, functions.ones(shape, dtype=features.dtype, device=features.device)], axis=-1)

@@ -34,7 +34,7 @@ _HOMES = {  # an old module, and the modules in which its names are found
     "subspan.protocols.single_session": ("experiments.single_session",),
     "subspan.serve": ("serve.settings",),
     "subspan.solve": ("engine.objective", "engine.optimum", "engine.sgd"),
-    "subspan.systems": ("learners.registry", "learners.parts.system"),
+    "subspan.systems": ("learners.registry", "learners.parts.system", "learners.training.trained_system"),
 }
 _GONE = {*_HOMES, "subspan.protocols"} - {
     f"subspan.{name}" for name in ("backbones", "catalogue", "language", "pretrained", "serve")

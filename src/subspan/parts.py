@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from subspan.arrays import FloatArray, as_numpy, functions_of
+from subspan.arrays import FloatArray
 from subspan.engine import sessions
 from subspan.engine.contract import Base, Learner
 from subspan.learners.registry import spec_of
@@ -31,8 +31,9 @@ def check_declared(labels: Any, classes: Collection[Any]) -> None:
         raise ValueError(f"y holds class {show(unknown[0])}, which is not among the {len(classes)} of classes=")
 
 
-def joined(learner: Learner, one: ModelState, other: ModelState) -> ModelState:
+def joined(learner: Learner, memory: int, one: ModelState, other: ModelState) -> ModelState:
     """What a model knows whose base session had the examples of both; classes in the order of their names."""
+    check_joins(learner, memory)
     if one.width != other.width:
         raise ValueError(
             f"X has {other.width} features, but IncrementalClassifier is expecting {one.width} features as input"
@@ -45,10 +46,10 @@ def joined(learner: Learner, one: ModelState, other: ModelState) -> ModelState:
     counts = np.zeros(len(classes), np.int64)
     sums: FloatArray = np.zeros((len(classes), one.width))
     for state, own in zip((one, other), places, strict=True):
-        counts[own] += as_numpy(state.counts)
-        sums[own] += as_numpy(state.counts)[:, None] * as_numpy(state.base.means).astype(np.float64)
+        counts[own] += state.counts
+        sums[own] += state.counts[:, None] * state.base.means.astype(np.float64)
     sums /= counts[:, None]
-    means = _like(one.base.means, sums)
+    means = sums.astype(one.base.means.dtype)
     base = Base(None if one.base.rows is None else means, means, origin=means.mean(0))
     aligned = [sessions.among(learner, s.learned, base, own) for s, own in zip((one, other), places, strict=True)]
     learned = sessions.merge(learner, *aligned)
@@ -56,10 +57,4 @@ def joined(learner: Learner, one: ModelState, other: ModelState) -> ModelState:
     record = replace(
         was, classes=classes, examples=was.examples + more.examples, seconds=round(was.seconds + more.seconds, 3)
     )
-    return replace(one, classes=classes, learned=learned, counts=_like(one.counts, counts), record=record)
-
-
-def _like(example: Any, array: Any) -> Any:
-    """An array in the kind and type of another."""
-    typed = array.astype(as_numpy(example[:0]).dtype)
-    return typed if functions_of(example) is np else functions_of(example).from_numpy(typed)
+    return replace(one, classes=classes, learned=learned, counts=counts, record=record)

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-import torch
+import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
+from subspan.arrays import FloatArray
+from subspan.engine import sessions
 from subspan.engine.contract import Base, Learner, State
 from subspan.files import store
 from subspan.learners.registry import create_method, spec_of
@@ -39,16 +40,16 @@ class SessionRecord:
 
 @dataclass(frozen=True)
 class ModelState:
-    """Everything a model knows after a session. States never change; a session makes a new one."""
+    """Everything a model knows after a session, in NumPy arrays. States never change; a session makes a new one."""
 
     classes: tuple[Any, ...]  # in the order of their places
     with_bias: bool  # features get a 1 appended
     learned: State  # of the learner
-    novel_means: Tensor  # (C1, d): d counts a bias
-    counts: Tensor  # (C,): examples seen; 0 where unknown
-    memory_features: Tensor  # (m, d)
-    memory_labels: Tensor  # (m,)
-    embeddings: Tensor | None  # (C, e)
+    novel_means: FloatArray  # (C1, d): d counts a bias
+    counts: NDArray[np.int64]  # (C,): examples seen; 0 where unknown
+    memory_features: FloatArray  # (m, d)
+    memory_labels: NDArray[np.int64]  # (m,)
+    embeddings: FloatArray | None  # (C, e)
     record: SessionRecord
     scale: float | None = None  # the unit of all features and rows here; None: as they were given
 
@@ -63,7 +64,7 @@ class ModelState:
     @property
     def width(self) -> int:
         """Width of the features, a bias not counted."""
-        return self.base.rows.shape[1] - self.with_bias
+        return self.novel_means.shape[1] - self.with_bias
 
     @property
     def given(self) -> frozenset[str]:
@@ -78,9 +79,9 @@ class ModelState:
             if need in method.needs - self.given:
                 raise ValueError(f"method '{spec_of(method)}' needs {need} of the base classes; pass {need}=...")
 
-    def means_of(self, classes: Tensor) -> Tensor:
+    def means_of(self, classes: NDArray[np.int64]) -> FloatArray:
         """Mean features (K, d) of these classes; NaN where the model has seen none."""
-        means = self.base.rows.new_full((len(classes), self.base.rows.shape[1]), torch.nan)
+        means = np.full((len(classes), self.novel_means.shape[1]), np.nan, self.novel_means.dtype)
         is_base = classes < self.base_count
         if self.base.means is not None:
             means[is_base] = self.base.means[classes[is_base]]
@@ -89,24 +90,25 @@ class ModelState:
 
     def taken_over(self, learner: Learner) -> "ModelState":
         """The state for another learner than it was made by: its rows go on under the other's rules."""
+        refusal = f"method '{spec_of(learner)}' cannot go on from what '{self.record.method}' learned; start with it"
+        if learner.from_sums or self.base.rows is None or "rows" not in self.learned.arrays:
+            raise ValueError(refusal)
         state = self.in_a_unit() if learner.depends_on_scale else self
-        begun, rows = None if learner.from_sums else learner.start(state.base), state.learned.get("rows")
-        same = begun is not None and set(begun.arrays) - {"references"} == set(state.learned.arrays) - {"references"}
-        if begun is None or rows is None or not same or begun.rows.shape[1] != rows.shape[1]:
-            raise ValueError(
-                f"method '{spec_of(learner)}' cannot go on from what '{self.record.method}' learned; start with it"
-            )
+        begun, rows = sessions.start(learner, state.base), state.learned.rows
+        same = set(begun.arrays) - {"references"} == set(state.learned.arrays) - {"references"}
+        if not same or begun.rows.shape[1] != rows.shape[1]:
+            raise ValueError(refusal)
         arrays = {**begun.arrays, "rows": rows}
         if "references" in arrays:
-            arrays["references"] = torch.cat([begun.rows, rows[state.base_count :]])
+            arrays["references"] = np.concatenate([begun.rows, rows[state.base_count :]])
         return replace(state, learned=State(state.base, arrays))
 
     def in_a_unit(self) -> "ModelState":
         """The state in a unit: where none is set, in the one that gives base rows the paper's length."""
         if self.scale is not None:
             return self
-        base, scale = self.base, ROW_LENGTH / (length(self.base.rows[:, : self.width].numpy()) or ROW_LENGTH)
-        unit = base.rows.new_full(base.rows.shape[1:], scale)
+        base, scale = self.base, ROW_LENGTH / (length(self.base.rows[:, : self.width]) or ROW_LENGTH)
+        unit = np.full(base.rows.shape[1:], scale, base.rows.dtype)
         unit[self.width :] = 1  # of a bias
         learned = self.learned.mapped(lambda array: array * unit)
         scaled = Base(
@@ -129,12 +131,12 @@ class ModelState:
         extra_meta: Mapping[str, Any] | None = None,
     ) -> store.Version:
         """This state as a version of a store, with the records of all sessions up to it and what callers add."""
-        tensors = {f"{BASE}{f.name}": getattr(self.base, f.name) for f in fields(self.base) if f.init}
-        tensors |= {f"{LEARNED}{name}": array for name, array in self.learned.arrays.items()}
-        tensors |= {name: getattr(self, name) for name in _OWN}
+        own = {f"{BASE}{f.name}": getattr(self.base, f.name) for f in fields(self.base) if f.init}
+        own |= {f"{LEARNED}{name}": array for name, array in self.learned.arrays.items()}
+        own |= {name: getattr(self, name) for name in _OWN}
         first: dict[int, str] = {}  # what is one array is stored once
-        same = {name: first.setdefault(id(t), name) for name, t in tensors.items() if t is not None}
-        arrays = {name: tensors[name].contiguous().numpy() for name in first.values()}
+        same = {name: first.setdefault(id(array), name) for name, array in own.items() if array is not None}
+        arrays = {name: own[name] for name in first.values()}
         arrays |= {f"{EXTRA}{name}": array for name, array in (extra_arrays or {}).items()}
         meta = {
             "parameters": dict(parameters),
@@ -154,16 +156,14 @@ class ModelState:
     def from_version(cls, version: store.Version) -> "ModelState":
         """The state that `to_version` made a version of."""
         meta = version.meta
-        tensors: dict[str, Any] = {
-            name: torch.as_tensor(array) for name, array in version.arrays.items() if not name.startswith(EXTRA)
-        }
+        own: dict[str, Any] = {name: array for name, array in version.arrays.items() if not name.startswith(EXTRA)}
         with_bias = meta["with_bias"]
-        if f"{BASE}rows" not in tensors:
-            tensors, with_bias = _of_version_0_1(tensors, with_bias, records_of(version)[0].method)
-        tensors |= {name: tensors[stored] for name, stored in meta.get("same", {}).items()}
+        if "rows" in own:
+            own, with_bias = _of_version_0_1(own, with_bias, records_of(version)[0].method)
+        own |= {name: own[stored] for name, stored in meta.get("same", {}).items()}
 
         def part(prefix: str) -> dict[str, Any]:
-            return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+            return {name.removeprefix(prefix): array for name, array in own.items() if name.startswith(prefix)}
 
         return cls(
             classes=tuple(meta["classes"]),
@@ -171,8 +171,8 @@ class ModelState:
             learned=State(Base(**part(BASE)), part(LEARNED)),
             record=records_of(version)[-1],
             scale=meta.get("scale", 1.0),  # version 0.1 learned from features as they were given
-            embeddings=tensors.get("embeddings"),
-            **{name: tensors[name] for name in _OWN if name != "embeddings"},
+            embeddings=own.get("embeddings"),
+            **{name: own[name] for name in _OWN if name != "embeddings"},
         )
 
 
@@ -193,7 +193,7 @@ def _of_version_0_1(found: dict[str, Any], with_bias: bool, method: str | None) 
     base_rows = found.pop("base_rows", rows)
     found |= {f"{BASE}rows": base_rows, f"{LEARNED}rows": rows}
     if made is None or made.moves_old_rows:
-        found[f"{LEARNED}references"] = torch.cat([base_rows, references])
+        found[f"{LEARNED}references"] = np.concatenate([base_rows, references])
     for old, new in (("base_means", "means"), ("center", "origin"), ("covariance", "covariance")):
         if old in found:
             found[f"{BASE}{new}"] = found.pop(old)

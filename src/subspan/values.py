@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from subspan.arrays import as_numpy, as_tensor, is_tensor
+from subspan.arrays import FloatArray, as_numpy, as_tensor, is_tensor
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    Features = ArrayLike | Tensor
+    Labels = Sequence[Any] | NDArray[Any] | Tensor
+    Embeddings = Mapping[Any, ArrayLike] | ArrayLike
+else:
+    Features = Labels = Embeddings = Any
 
 
 def to_numpy(values: Any) -> Any:
@@ -77,6 +83,87 @@ def check_kind(label: Any, known: Any) -> None:
     kinds = [next(k for k in (str, bool, object) if isinstance(plain_label(item), k)) for item in (label, known)]
     if kinds[0] is not kinds[1]:
         raise ValueError(f"labels must be of one kind; the model's are like {show(known)}, got {show(label)}")
+
+
+def copy_of(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """A copy in a type: what the caller does to his array later is none of the model's business."""
+    return plain_copy(array).astype(dtype, copy=False)
+
+
+def examples_of(X: Features, y: Labels, width: int | None, kind: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Features (n, d) and labels (n,); ``width`` is what a base session had, ``kind`` one of its labels."""
+    features, labels = np.asarray(to_numpy(X)), np.asarray(to_numpy(y))
+    if features.shape[:1] == (0,):
+        raise ValueError("a session needs at least one example; got none")
+    features = queries_of(features, width)
+    if labels.shape != (len(features),):
+        raise ValueError(f"y must hold one label for each of {len(features)} examples; got shape {labels.shape}")
+    if labels.dtype.kind == "O":
+        labels = np.array(labels.tolist())
+    if kind is not None:
+        check_kind(labels[0], kind)
+    return finite(features, "X"), labels
+
+
+def queries_of(X: Features, width: int | None) -> NDArray[Any]:
+    """Features (n, d) as an array of this width, if there is one yet."""
+    features = np.asarray(to_numpy(X))
+    if features.ndim != 2 or (width is not None and features.shape[1] != width):
+        rule = "(n, d)" if width is None else f"(n, {width}), as in the base session"
+        raise ValueError(f"features must be {rule}; got {features.shape}")
+    return features
+
+
+def array_of(given: Any, name: str, shape: tuple[int, ...], rule: str, dtype: Any) -> NDArray[Any] | None:
+    """An array that a user may give, of this shape."""
+    if given is None:
+        return None
+    array = copy_of(finite(to_numpy(given), name), dtype)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have {rule}; got {array.shape}")
+    return array
+
+
+def embeddings_of(
+    given: Embeddings | None, names: tuple[Any, ...], known: FloatArray | None, needed_by: str | None, dtype: Any
+) -> FloatArray | None:
+    """Vectors (K, e) of these classes, checked against those the model has; ``needed_by`` names a method."""
+    if given is None:
+        if needed_by is not None:
+            raise ValueError(f"method '{needed_by}' needs embeddings of the classes; pass embeddings={{label: vector}}")
+        if known is None:
+            return None
+        raise ValueError("the model has embeddings of its classes; pass embeddings of the new ones too")
+    if isinstance(given, Mapping):
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise ValueError(f"embeddings lack class {show(missing[0])}")
+        single = [np.asarray(to_numpy(given[name]), np.float64) for name in names]
+        widths = sorted({vector.size for vector in single})
+        if len(widths) > 1:
+            raise ValueError(f"embeddings must have one width; got {' and '.join(map(str, widths))}")
+        vectors = np.stack(single)
+    else:
+        vectors = np.asarray(to_numpy(given), np.float64)
+    if vectors.ndim != 2 or len(vectors) != len(names):
+        raise ValueError(f"embeddings must be ({len(names)}, e), one for each class; got shape {vectors.shape}")
+    if known is not None and vectors.shape[1] != known.shape[1]:
+        raise ValueError(f"embeddings must have the base classes' width {known.shape[1]}; got {vectors.shape[1]}")
+    return copy_of(finite(vectors, "embeddings"), dtype)
+
+
+def memory_of(labels: NDArray[np.int64], groups: Any, count: int, seed: Sequence[int]) -> NDArray[np.int64]:
+    """Places of ``count`` images of every class, with all their copies, drawn once; groups (n,) tell copies."""
+    images = np.arange(len(labels)) if groups is None else np.unique(to_numpy(groups), return_inverse=True)[1]
+    if len(images) != len(labels):
+        raise ValueError(f"groups must hold one entry for each of {len(labels)} examples; got {len(images)}")
+    rng = np.random.default_rng(list(seed))
+    kept = [np.zeros(0, np.int64)]
+    for label in np.unique(labels) if count else ():
+        places = np.flatnonzero(labels == label)
+        chosen = rng.permutation(np.unique(images[places]))[:count]
+        kept.append(places[np.isin(images[places], chosen)])
+    return np.concatenate(kept)
 
 
 def option(default: Any, help: str) -> Any:

@@ -16,6 +16,7 @@ from subspan.catalogue.photographs import open_class_photographs
 from subspan.classifier import IncrementalClassifier
 from subspan.files import store
 from subspan.images.errors import DataError
+from subspan.model import Model
 from subspan.pretrained.backbone import Preprocessing, TorchBackbone
 
 
@@ -43,7 +44,7 @@ def test_a_fifth_of_the_photographs_is_held_out_and_never_learned_from(tmp_path:
     assert (report.held_out, report.examples, report.classes) == (8, 48, 4)
     check = catalogue._snapshot.check
     held = {tuple(row) for row in check.features.astype(np.float16)}
-    memory = {tuple(row[: made.WIDTH]) for row in catalogue._snapshot.classifier._now()[0].memory_features.numpy()}
+    memory = {tuple(row[: made.WIDTH]) for row in catalogue._snapshot.classifier._now()[0].memory_features}
     assert not held & {tuple(np.float16(row)) for row in memory}
 
 
@@ -360,14 +361,14 @@ def test_language_methods_take_descriptions(tmp_path: Path, backbone):
 
 def test_readers_go_on_with_the_old_version_while_a_class_is_taught(colours: Catalogue, monkeypatch):
     learning, finish = threading.Event(), threading.Event()
-    learn = IncrementalClassifier.add_classes
+    learn = Model.add_classes
 
     def slow(self, *arguments, **options):
         learning.set()
         assert finish.wait(30)
         return learn(self, *arguments, **options)
 
-    monkeypatch.setattr(IncrementalClassifier, "add_classes", slow)
+    monkeypatch.setattr(Model, "add_classes", slow)
     images = made.photographs("pink", 5)
     before = colours.predict(images)
     teacher = threading.Thread(target=colours.add, args=("pink", images))

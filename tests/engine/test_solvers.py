@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from naive import NaiveSession, naive_sgd
 from torch import Tensor
 
-from subspan.engine.objective import Problem, RowGroup, append_one, concatenate, mean_weights, standing_still
+from subspan.arrays import append_one
+from subspan.engine.objective import Problem, RowGroup, concatenate, mean_weights, standing_still
 from subspan.engine.optimum import optimum
 from subspan.engine.sgd import SgdOptions, pull_strength, sgd
 

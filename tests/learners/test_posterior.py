@@ -12,9 +12,8 @@ from subspan import IncrementalClassifier
 from subspan.engine import sessions
 from subspan.engine.contract import Base, State
 from subspan.learners.parts.class_means import posterior, prior_of
-from subspan.learners.parts.eigenvalues import live_count, shrunk
-from subspan.learners.parts.scatter import contrasts, rotated
-from subspan.learners.parts.within_space import space_of_matrix, space_of_rows
+from subspan.learners.parts.class_sums import contrasts, rotated
+from subspan.learners.parts.within_space import live_count, shrunk, space_of_matrix, space_of_rows
 from subspan.learners.posterior import Posterior, prepared
 
 RULE = Posterior()

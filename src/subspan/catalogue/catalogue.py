@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 from subspan.arrays import FloatArray
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.looking import Batch, Progress, features_of, look
-from subspan.catalogue.names import check_name, clean_descriptions
-from subspan.catalogue.options import CatalogueOptions
+from subspan.catalogue.options import CatalogueOptions, check_name, clean_descriptions
 from subspan.catalogue.records import (
     AddReport,
     Candidate,

@@ -9,12 +9,11 @@ from subspan.catalogue.checkset import CheckSet, first_of_each, hold_out
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.language import class_vectors
 from subspan.catalogue.looking import Progress, look
-from subspan.catalogue.names import check_name
-from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
+from subspan.catalogue.options import DESCRIPTION, CatalogueOptions, check_name
 from subspan.catalogue.snapshot import Judgement, Snapshot
-from subspan.classifier import IncrementalClassifier
-from subspan.learners.automatic import AUTO, automatic_method
-from subspan.learners.registry import create_method
+from subspan.learners.automatic import automatic_method
+from subspan.learners.registry import AUTO, create_method
+from subspan.model import Model
 from subspan.pretrained.backbone import Backbone, Image
 from subspan.pretrained.registry import load_backbone
 
@@ -37,7 +36,7 @@ def from_photographs(
     if ray:
         from subspan.catalogue.sharded import taught_over_ray  # here: few need it
 
-        model = IncrementalClassifier(method=method, memory=memory, seed=options.seed)
+        model = Model(method=method, memory=memory, seed=options.seed)
         taught, check, skipped = taught_over_ray(
             photographs, network, model, options.keep, options.seed, skip_bad, progress
         )
@@ -49,7 +48,7 @@ def from_photographs(
     tell = progress or (lambda *_: None)
     tell("fitting the base classes", 0, 1)
     vectors = class_vectors(options.embeddings, sorted(photographs), descriptions)
-    classifier = IncrementalClassifier(method=method, memory=memory, seed=options.seed)
+    classifier = Model(method=method, memory=memory, seed=options.seed)
     classifier.fit(batch.features[~held_out], names[~held_out], embeddings=vectors)
     tell("fitting the base classes", 1, 1)
     check = CheckSet(batch.features[held_out], tuple(names[held_out].tolist()), held_out[held_out])
@@ -79,7 +78,7 @@ def from_weights(
     if unknown := [name for name in check if name not in names]:
         raise CatalogueError(f"class '{unknown[0]}' of the check photographs is not among the {len(names)} names")
     vectors = class_vectors(options.embeddings, names, descriptions)
-    classifier = IncrementalClassifier.from_weights(
+    classifier = Model.from_weights(
         rows, names, bias, means=means, embeddings=vectors, method=method, memory=memory, seed=options.seed
     )
     batch = look(network, check, skip_bad, progress)

@@ -41,7 +41,7 @@ class Score(nn.Module):
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__()
-        self.score, self.temperature = snapshot.classifier.scorer(), snapshot.temperature
+        self.score, self.temperature = snapshot.classifier.exported(torch.float32), snapshot.temperature
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         scores = self.score(features)

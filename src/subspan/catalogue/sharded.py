@@ -18,8 +18,8 @@ from subspan.arrays import FloatArray
 from subspan.catalogue.checkset import CheckSet, hold_out
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.looking import Progress, features_of
-from subspan.classifier import IncrementalClassifier
 from subspan.images.errors import DataError
+from subspan.model import Model
 from subspan.pretrained.backbone import Backbone, Image
 from subspan.pretrained.registry import load_backbone
 
@@ -32,23 +32,23 @@ class Look:
 
     backbone: str
     digest: str
-    model: IncrementalClassifier
+    model: Model
     skip_bad: bool
 
 
 Shard = tuple[list[Image], list[str], list[bool]]  # photographs, their classes, which are held out
-Seen = tuple[IncrementalClassifier | None, FloatArray, list[str], list[str]]
+Seen = tuple[Model | None, FloatArray, list[str], list[str]]
 
 
 def taught_over_ray(
     photographs: Mapping[str, Sequence[Image]],
     network: Backbone,
-    model: IncrementalClassifier,
+    model: Model,
     keep: int,
     seed: int,
     skip_bad: bool,
     progress: Progress | None,
-) -> tuple[IncrementalClassifier, CheckSet, tuple[str, ...]]:
+) -> tuple[Model, CheckSet, tuple[str, ...]]:
     """A model of all shards, the check set, and what was skipped."""
     images = [image for name in photographs for image in photographs[name]]
     names = [name for name in photographs for _ in photographs[name]]
@@ -56,7 +56,7 @@ def taught_over_ray(
     parts = [slice(start, start + SHARD) for start in range(0, len(images), SHARD)]
     shards = [(images[part], names[part], held[part]) for part in parts]
     kept, kept_names, skipped, done = [], [], [], 0
-    merged: list[tuple[int, IncrementalClassifier]] = []  # of so many shards each, fewer and fewer
+    merged: list[tuple[int, Model]] = []  # of so many shards each, fewer and fewer
     look = Look(network.name, network.digest, model, skip_bad)
     for shard, (taught, features, of, bad) in zip(shards, _over_ray(look, shards), strict=True):
         if taught is not None:
@@ -74,7 +74,7 @@ def taught_over_ray(
     return model, CheckSet(np.concatenate(kept), tuple(kept_names), np.ones(len(kept_names), bool)), tuple(skipped)
 
 
-def _merge_in(merged: list[tuple[int, IncrementalClassifier]], model: IncrementalClassifier) -> None:
+def _merge_in(merged: list[tuple[int, Model]], model: Model) -> None:
     """Merge models of equally many shards: each row is copied as often as such numbers double, not once a shard."""
     shards = 1
     while merged and merged[-1][0] == shards:

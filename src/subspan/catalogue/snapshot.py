@@ -16,9 +16,9 @@ from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.records import CheckChange, SessionEntry, Taken
 from subspan.catalogue.rejection import familiarity, fit_temperature, log_shares, threshold_for
-from subspan.classifier import IncrementalClassifier
 from subspan.files import store
 from subspan.learners.registry import create_method
+from subspan.model import Model
 from subspan.pretrained.registry import is_packaged
 from subspan.state import extras_of
 
@@ -43,7 +43,7 @@ class Judgement:
 class Snapshot:
     """One state of a catalogue."""
 
-    classifier: IncrementalClassifier  # never changed: a session works on a copy
+    classifier: Model  # never changed: a session works on a copy
     options: CatalogueOptions
     backbone: Mapping[str, Any]  # `Backbone.about`
     check: CheckSet
@@ -56,7 +56,7 @@ class Snapshot:
     def classes(self) -> tuple[str, ...]:
         return tuple(self.classifier.classes_.tolist())
 
-    def changed(self, change: Callable[[IncrementalClassifier], Any], **values: Any) -> "Snapshot":
+    def changed(self, change: Callable[[Model], Any], **values: Any) -> "Snapshot":
         """A new snapshot after ``change`` on a copy of the classifier, not yet judged."""
         classifier = copy.copy(self.classifier)
         change(classifier)
@@ -174,7 +174,7 @@ class Snapshot:
                 raise store.StoreError(
                     f"'{path}' is a catalogue of format {meta['catalogue']}, newer than this Subspan"
                 )
-            classifier = IncrementalClassifier.from_version(version, path, chain, trust=trust)
+            classifier = Model.from_version(version, path, chain, trust=trust)
             return cls(
                 classifier=classifier,
                 options=CatalogueOptions(**meta["options"]),

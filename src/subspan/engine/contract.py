@@ -8,10 +8,9 @@ batch shares has none.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
-from subspan.arrays import Array, Kind, functions_of
-
+Array = Any  # a NumPy array or a tensor
 Made = TypeVar("Made")
 
 
@@ -134,10 +133,6 @@ class State(_Remembering):
         """The state after a session: these arrays take the place of those of their names."""
         return State(self.base, {**self.arrays, **arrays}, steps, loss)
 
-    def expanded(self, count: int) -> "State":
-        """The same for a batch of so many problems; nothing is copied."""
-        return self.mapped(lambda array: functions_of(array).broadcast_to(array, (count, *array.shape)))
-
     def mapped(self, change: Callable[[Array], Array]) -> "State":
         """The state with every array changed; what is one array under two names stays one."""
         changed = {id(array): change(array) for array in self.arrays.values()}
@@ -153,7 +148,9 @@ class Learner(ABC):
     kind: ClassVar[str] = "method"  # what it is listed under; published ones: "system", "network-system"
     name: ClassVar[str]
     summary: ClassVar[str]
-    arrays: ClassVar[Kind] = "torch"  # what it works with; what is scored may be tensors, for a graph to be exported
+    arrays: ClassVar[Literal["numpy", "torch"]] = (
+        "torch"  # what it works with; what is scored may be tensors, for a graph to be exported
+    )
     from_examples: ClassVar[bool] = False  # starts from the base examples, where there are any, and not from rows
     from_sums: ClassVar[bool] = False  # keeps sums over examples and no learned rows: a class removed leaves nothing
     moving_targets: ClassVar[bool] = False  # targets follow their rows

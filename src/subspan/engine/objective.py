@@ -197,8 +197,3 @@ def standing_still(features: Tensor, rows: Tensor) -> Tensor:
     tensor([2.])
     """
     return torch.logsumexp(features @ rows.mT, dim=-1)
-
-
-def append_one(features: Tensor) -> Tensor:
-    """Features (..., d) with a constant 1 appended (..., d + 1), so that the last weight of a row is its bias."""
-    return torch.cat([features, features.new_ones((*features.shape[:-1], 1))], dim=-1)

@@ -12,16 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from subspan.arrays import Array, Kind, as_numpy, as_tensor, kind_of
+from subspan.arrays import Array, Kind, as_numpy, as_tensor, functions_of, kind_of
 from subspan.engine.contract import Base, Learner, Memory, Session, State
-from subspan.engine.statistics import class_means
 
 
 def start(learner: Learner, base: Base, problems: int | None = None) -> State:
     """What a learner knows after session 0, in a batch of so many problems or in none; base examples are not kept."""
     kept = base if base.examples is None else replace(base, examples=None, labels=None)
     state = _like(_any_array(base), learner.start(_base_in(learner.arrays, base)), kept)
-    return state if problems is None else state.expanded(problems)
+    return state if problems is None else _expanded(state, problems)
 
 
 def session_of(support: Array, labels: Array, classes: Sequence[int], **more: Any) -> Session:
@@ -29,6 +28,8 @@ def session_of(support: Array, labels: Array, classes: Sequence[int], **more: An
 
     Without ``means`` those of the support are the classes' own.
     """
+    from subspan.engine.statistics import class_means  # here: who only answers needs none
+
     more.setdefault("means", class_means(support, labels, tuple(classes)))
     return Session(support, labels, tuple(classes), **more)
 
@@ -36,7 +37,7 @@ def session_of(support: Array, labels: Array, classes: Sequence[int], **more: An
 def learn(learner: Learner, state: State, session: Session) -> State:
     """The state after one session."""
     if learner.only_batches and session.support.ndim == 2:
-        after = learn(learner, state.expanded(1), _as_batch(session))
+        after = learn(learner, _expanded(state, 1), _as_batch(session))
         return after.mapped(lambda array: array[0])
     return _converted(learner, [(state, session)], lambda pairs: [learner.learn(*pairs[0])])[0]
 
@@ -47,14 +48,16 @@ def learn_together(learner: Learner, sessions: Sequence[tuple[State, Session]]) 
 
 
 def scores(learner: Learner, state: State, queries: Array) -> Array:
-    """Scores (*batch, q, C) of queries (q, d) or (*batch, q, d)."""
+    """Scores (*batch, q, C) of queries (q, d) or (*batch, q, d), in their precision or a higher one."""
     if learner.only_batches and state.rows.ndim == 2:
-        return scores(learner, state.expanded(1), queries)[0]
+        return scores(learner, _expanded(state, 1), queries)[0]
     kind = kind_of(queries)
-    if kind == learner.arrays:
+    if kind == learner.arrays == "torch":
         return learner.scores(state_in(kind, state), queries)
-    if kind == "torch":
-        return as_tensor(learner.scores(state_in("numpy", state), as_numpy(queries))).to(queries.device)
+    if learner.arrays == "numpy":
+        asked = as_numpy(queries)
+        found = learner.scores(state_in("numpy", state, asked.dtype), asked)
+        return found if kind == "numpy" else as_tensor(found).to(queries.device)
     asked = as_tensor(queries)
     return as_numpy(learner.scores(state_in("torch", state, asked.dtype), asked))
 
@@ -92,9 +95,8 @@ def seed_of(*numbers: int) -> int:
 
 
 def state_in(kind: Kind, state: State, dtype: Any = None) -> State:
-    """A state in arrays of a kind, tensors in a type if one is given."""
-    arrays = state.arrays.values()
-    if all(kind_of(array) == kind and (dtype is None or array.dtype == dtype) for array in arrays):
+    """A state in arrays of a kind: in a floating type if one is given, but for NumPy arrays of a higher one."""
+    if all(_fits(array, kind, dtype) for array in (*state.arrays.values(), _any_array(state.base))):
         return state
     change = _conversion(kind, dtype)
     return state.once((kind, dtype), lambda: replace(state.mapped(change), base=_base_in(kind, state.base, dtype)))
@@ -103,7 +105,7 @@ def state_in(kind: Kind, state: State, dtype: Any = None) -> State:
 def exported(learner: Learner, state: State, dtype: Any) -> Callable[[Array], Array]:
     """Scores as a function of tensors (q, d) of a type, for a graph, which holds the state and what follows from it."""
     batched = learner.only_batches and state.rows.ndim == 2
-    state = state_in("numpy", state.expanded(1) if batched else state)
+    state = state_in("numpy", _expanded(state, 1) if batched else state, np.float32)
     scores(learner, state, np.zeros((1, _any_array(state.base).shape[-1]), np.float32))  # derives what answers need
     changed = state_in("torch", state, dtype)
     for record, tensors in ((state, changed), (state.base, changed.base)):
@@ -119,13 +121,21 @@ def _tensors(value: Any, dtype: Any) -> Any:
 
 
 def _base_in(kind: Kind, base: Base, dtype: Any = None) -> Base:
-    if kind_of(_any_array(base)) == kind and dtype is None:
+    if _fits(_any_array(base), kind, dtype):
         return base
     return base.once((kind, dtype), lambda: base.mapped(_conversion(kind, dtype)))
 
 
 def _conversion(kind: Kind, dtype: Any = None) -> Callable[[Array], Array]:
-    return as_numpy if kind == "numpy" else lambda array: as_tensor(array, dtype)
+    return lambda array: as_numpy(array, dtype) if kind == "numpy" else as_tensor(array, dtype)
+
+
+def _fits(array: Array, kind: Kind, dtype: Any) -> bool:
+    if kind_of(array) != kind:
+        return False
+    if dtype is None or "float" not in str(array.dtype):
+        return True
+    return array.dtype == (dtype if kind == "torch" else np.promote_types(array.dtype, dtype))
 
 
 def _any_array(base: Base) -> Array:
@@ -153,6 +163,11 @@ def _like(example: Array, state: State, base: Base) -> State:
         return replace(state.mapped(lambda array: as_tensor(array).to(example.device)), base=base)
     steps, loss = as_numpy(state.steps), None if state.loss is None else as_numpy(state.loss)
     return replace(state.mapped(as_numpy), base=base, steps=steps, loss=loss)
+
+
+def _expanded(state: State, count: int) -> State:
+    """The same for a batch of so many problems; nothing is copied."""
+    return state.mapped(lambda array: functions_of(array).broadcast_to(array, (count, *array.shape)))
 
 
 def _as_batch(session: Session) -> Session:

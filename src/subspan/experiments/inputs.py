@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from subspan.arrays import append_one
 from subspan.engine.contract import Base, Learner, State
-from subspan.engine.objective import append_one
 from subspan.experiments.results import WeightSpace
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import spec_of

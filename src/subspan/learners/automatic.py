@@ -8,7 +8,6 @@ from collections.abc import Collection
 
 from subspan.learners.registry import create_method
 
-AUTO = "auto"
 PREFERRED = ("posterior", "prototype", "subspace")  # best first; the last needs nothing
 FEW_FEATURES = 16  # in fewer dimensions classes lie one behind the other, which directions alone do not tell apart
 

@@ -6,8 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from subspan.arrays import append_one
 from subspan.engine.contract import Base
-from subspan.engine.objective import append_one
 from subspan.learners.parts.regularizer import LanguageRegularizer
 from subspan.learners.registry import register
 from subspan.values import option

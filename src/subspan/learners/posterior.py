@@ -14,8 +14,7 @@ from subspan.arrays import Array, FloatArray, functions_of, is_tensor
 from subspan.engine.contract import Base, Learner, Session, State
 from subspan.learners.parts.blocks import MANY, blocks
 from subspan.learners.parts.class_means import Prior, posterior, prior_of
-from subspan.learners.parts.class_sums import SUMS, ClassSums, with_means
-from subspan.learners.parts.scatter import contrasts
+from subspan.learners.parts.class_sums import SUMS, ClassSums, contrasts, with_means
 from subspan.learners.parts.vectors import unit
 from subspan.learners.parts.within_space import WithinSpace, space_of_matrix, space_of_rows
 from subspan.learners.registry import register

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from subspan.engine.contract import Learner
 from subspan.registry import Entry, Registry
 
+AUTO = "auto"  # the name of whatever `subspan.learners.automatic` finds best
 METHODS, SYSTEMS = "subspan.learners", "subspan.learners.published"
 LEARNERS = Registry("method", "register", (METHODS, SYSTEMS), "subspan.learners")
 AnyLearner = TypeVar("AnyLearner", bound=type[Learner])

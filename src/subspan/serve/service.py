@@ -14,7 +14,7 @@ from typing import BinaryIO, TypeVar
 
 from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.errors import DoubtError
-from subspan.catalogue.names import check_name
+from subspan.catalogue.options import check_name
 from subspan.catalogue.records import AddReport, Prediction, SessionEntry
 from subspan.files.store import StoreBusyError, StoreChangedError, StoreError
 from subspan.images.decode import usable_cores

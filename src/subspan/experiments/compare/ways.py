@@ -23,8 +23,7 @@ from sklearn.preprocessing import Normalizer, normalize
 from sklearn.svm import LinearSVC
 
 from subspan.classifier import IncrementalClassifier
-from subspan.learners.automatic import AUTO
-from subspan.learners.registry import create_method, summary_of
+from subspan.learners.registry import AUTO, create_method, summary_of
 
 Features, Labels = NDArray[np.float32], NDArray[np.int64]
 OURS, PUBLISHED = "subspan", ("ranpac", "fecam", "teen", "slda")

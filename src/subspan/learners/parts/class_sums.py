@@ -1,7 +1,8 @@
 """Sums over the examples of classes, which do not depend on their order or on the parts they came in.
 
 Counts, means and the scatter within classes. Each later class's own part of the scatter is known apart, so that the
-class can be taken out again; that of the base classes is one.
+class can be taken out again; that of the base classes is one. The scatter of few examples is rows R with R^T R, that of many
+the matrix; rows are rotated, so that they keep the scatter and no example.
 """
 
 from dataclasses import dataclass, field, replace
@@ -11,10 +12,11 @@ import numpy as np
 
 from subspan.arrays import Array, FloatArray
 from subspan.engine.contract import State
-from subspan.learners.parts import scatter
 from subspan.learners.parts.blocks import with_room
 
 SUMS = ("rows", "counts", "freedom", "own", "own_place", "factor", "scatter")  # their names in a state
+FEW = 4  # rows are kept while they are fewer than the dimensions by this factor
+SMALL = 64  # in fewer dimensions the matrix is no burden
 
 
 @dataclass
@@ -45,8 +47,8 @@ class ClassSums:
         off = features - rows[labels]
         none = np.empty((0, features.shape[1]))
         made = cls(rows, counts, len(counts), float(counts.sum() - len(counts)), none, np.empty(0, np.int64), none)
-        if scatter.fits_in_rows(*off.shape):
-            made.factor = scatter.rotated(off)
+        if fits_in_rows(*off.shape):
+            made.factor = rotated(off)
         else:
             made.scatter = off.T @ off
         return made
@@ -80,7 +82,7 @@ class ClassSums:
         if not count:
             return
         had = self.counts[place]
-        rows = np.concat([rows, scatter.step(had, self.rows[place], count, mean)])
+        rows = np.concat([rows, step(had, self.rows[place], count, mean)])
         if place < self.first:
             self.add_of_base(rows)
         else:
@@ -104,7 +106,7 @@ class ClassSums:
         if self.scatter is not None:
             self.scatter = self.scatter + rows.T @ rows
         elif len(rows):
-            self.factor = scatter.rotated(np.concat([self.factor, rows]))
+            self.factor = rotated(np.concat([self.factor, rows]))
             self._check_room()
 
     def _add_own(self, place: int, rows: FloatArray) -> None:
@@ -115,7 +117,7 @@ class ClassSums:
         if mine.any():
             rows = np.concat([self.own[mine], rows])
             self.own, self.own_place = self.own[~mine], self.own_place[~mine]
-        self.fresh.append((place, scatter.rotated(rows)))
+        self.fresh.append((place, rotated(rows)))
         self._check_room()
 
     def _settle(self) -> None:
@@ -128,7 +130,7 @@ class ClassSums:
     def _check_room(self) -> None:
         """Rows that have become too many become a matrix."""
         own = len(self.own) + sum(len(rows) for _, rows in self.fresh)
-        if self.scatter is None and not scatter.fits_in_rows(len(self.factor) + own, self.rows.shape[1]):
+        if self.scatter is None and not fits_in_rows(len(self.factor) + own, self.rows.shape[1]):
             self.scatter = self._as_matrix()
 
     def _as_matrix(self) -> FloatArray:
@@ -176,3 +178,30 @@ def with_means(state: State, session: Any) -> dict[str, Any]:
     counts[..., places] = had + new
     rows[..., places, :] += (new / (had + new))[..., None] * (means - rows[..., places, :])
     return {"rows": rows, "counts": counts}
+
+
+def contrasts(examples: Array) -> FloatArray:
+    """Rows (n - 1, d) with the scatter of one class's examples (n, d): each less the mean of those before it.
+
+    >>> contrasts(np.array([[1.0, 0.0], [3.0, 0.0]])).round(4)
+    array([[1.4142, 0.    ]])
+    """
+    before = np.arange(1, len(examples))[:, None]
+    return np.sqrt(before / (before + 1)) * (examples[1:] - np.cumsum(examples, 0)[:-1] / before)
+
+
+def rotated(rows: FloatArray) -> FloatArray:
+    """At most d rows (k, d) with the same scatter, which do not tell what they were made of."""
+    return np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) else rows
+
+
+def step(count: float, mean: FloatArray, more: float, mean_of_more: FloatArray) -> FloatArray:
+    """The row (1, d) that joining two parts of a class adds to their scatters; none (0, d) where one is empty."""
+    if not count or not more:
+        return np.empty((0, len(mean)))
+    return np.sqrt(count * more / (count + more)) * (mean_of_more - mean)[None]
+
+
+def fits_in_rows(count: int, width: int) -> bool:
+    """Whether so many rows are kept as rows."""
+    return width >= SMALL and count * FEW < width

@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from subspan.arrays import append_one
 from subspan.engine.contract import Base, Session, State
-from subspan.engine.objective import append_one
 from subspan.engine.statistics import class_means
 from subspan.learners.parts.heads import attend
 from subspan.learners.parts.rows import with_learned, with_places
