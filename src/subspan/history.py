@@ -1,4 +1,4 @@
-"""A model between sessions: its parameters, its states one after the other, what they answer, and how they are stored."""
+"""A model between sessions: its parameters and states, what these answer, and how they are stored."""
 
 import copy
 import threading

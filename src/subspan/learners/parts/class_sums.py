@@ -1,8 +1,8 @@
 """Sums over the examples of classes, which do not depend on their order or on the parts they came in.
 
 Counts, means and the scatter within classes. Each later class's own part of the scatter is known apart, so that the
-class can be taken out again; that of the base classes is one. The scatter of few examples is rows R with R^T R, that of many
-the matrix; rows are rotated, so that they keep the scatter and no example.
+class can be taken out again; that of the base classes is one. The scatter of few examples is kept as rows R with the
+scatter R^T R, that of many as the matrix. Rows are rotated, so that they keep the scatter and no example.
 """
 
 from dataclasses import dataclass, field, replace
