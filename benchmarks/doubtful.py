@@ -47,7 +47,8 @@ def subspan(features: NDArray, labels: NDArray) -> dict[str, NDArray]:
 
 
 def cleanlab(features: NDArray, labels: NDArray) -> dict[str, NDArray]:
-    from cleanlab.rank import get_label_quality_scores  # no dependency: installed for this benchmark
+    # no dependency: installed for this benchmark
+    from cleanlab.rank import get_label_quality_scores  # pyright: ignore[reportMissingImports]
 
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     model = LogisticRegression(max_iter=300)
@@ -59,7 +60,7 @@ def cleanlab(features: NDArray, labels: NDArray) -> dict[str, NDArray]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()

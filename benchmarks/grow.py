@@ -87,8 +87,8 @@ def measure_stream(rows: int) -> None:
 
 
 def measure_indexes() -> None:
-    import faiss
-    from usearch.index import Index
+    import faiss  # pyright: ignore[reportMissingImports]
+    from usearch.index import Index  # pyright: ignore[reportMissingImports]
 
     faiss.omp_set_num_threads(1)
     rng = np.random.default_rng(0)
