@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt
-CORE := $(VENV)/.installed-core
+RESEARCH := $(VENV)/.installed-research
 DEV := $(VENV)/.installed-dev
 
 # Feature files for which the larger parts of systems are trained when somebody wants the tables of systems.
@@ -16,7 +16,7 @@ TRAINED_AGAIN := paper-fixed.npz $(patsubst %,paper-random-%.npz,2 3 5 6 7 8 9 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(CORE) ## run the multi-session benchmark on the bundled features; table here, figures and page in report/
+demo: $(RESEARCH) ## run the multi-session benchmark on the bundled features; table here, figures and page in report/
 	@$(BIN)/subspan bench --report report
 
 test: check docs ## everything a change must pass: check, manual, tests with doctests; three to six minutes on two cores
@@ -49,7 +49,7 @@ docs: $(DEV) ## build the manual into site/
 	@echo "== manual"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-parts: $(CORE) ## train the parts of systems that are not in the repository, the very same ones, some 15 minutes on two cores
+parts: $(RESEARCH) ## train the parts of systems that are not in the repository, the very same ones, some 15 minutes on two cores
 	@printf '%s\n' $(addprefix benchmarks/features/,$(TRAINED_AGAIN)) | xargs -n 1 -P 2 $(BIN)/python \
 		benchmarks/make_parts.py --system cec --system etf --system semantic-distill --out benchmarks/systems
 
@@ -69,12 +69,12 @@ $(BIN)/pip:
 	@echo "== creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
-$(CORE): pyproject.toml constraints.txt | $(BIN)/pip
+$(RESEARCH): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "== installing Subspan with PyTorch, some minutes on a slow line"
-	@$(PIP) -e .
+	@$(PIP) -e '.[research]'
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "== installing Subspan with PyTorch and the development tools, some minutes on a slow line"
 	@$(PIP) -e '.[dev]'
-	@touch $(CORE) $@
+	@touch $(RESEARCH) $@

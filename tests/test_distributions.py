@@ -1,5 +1,6 @@
-"""The wheel and the source distribution: small, whole, and installed from as a user does, without the network."""
+"""The wheel and the source distribution: small, whole, and installed from as a user does."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+import made_photographs as made
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 2**20
@@ -70,3 +73,35 @@ def test_it_installs_and_works(built, kind, tmp_path):
     assert Path(file).is_relative_to(target)
     assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text("utf-8"), "what changed is told"
     assert re.fullmatch(r"\d+\.\d+\.\d+", version)
+
+
+@pytest.mark.slow
+def test_a_plain_install_is_small_and_does_all_that_photographs_need(built, tmp_path):
+    """With what pip brings along by itself, and nothing of this environment."""
+    place = tmp_path / "plain"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "--python", place, "install", "-qq", built["wheel"]], check=True)
+    told = subprocess.run(["du", "-sm", place], check=True, capture_output=True, text=True).stdout
+    print(f"installed, in MB: {told}")
+    assert int(told.split()[0]) <= 400
+
+    made.write_folders(tmp_path / "photographs", {"red": 6, "green": 6})
+    made.write_folders(tmp_path / "new", {"blue": 3})
+
+    def subspan(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [place / "bin" / "subspan", *arguments]
+        return subprocess.run(
+            command, cwd=tmp_path, check=False, capture_output=True, text=True, env={"LANG": "C.UTF-8"}
+        )
+
+    for arguments in (
+        ["init", "c.subspan", "photographs"],
+        ["add", "c.subspan", "new", "--anyway"],
+        ["evaluate", "c.subspan", "new"],
+    ):
+        done = subspan(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+    answer = json.loads(subspan("predict", "c.subspan", "photographs/red/00.png", "--json").stdout)
+    assert {one["name"] for one in answer[0]["candidates"]} == {"red", "green", "blue"}
+    assert "pip install 'subspan[research]'" in subspan("bench").stderr
+    assert "pip install 'subspan[serve]'" in subspan("serve", "c.subspan").stderr

@@ -137,13 +137,13 @@ class History:
     @property
     def is_base_(self) -> NDArray[np.bool_]:
         """Which classes are of the base session (C,)."""
-        state, _ = self._now()
+        state = self._last()
         return np.arange(len(state.classes)) < state.base_count
 
     @property
     def examples_seen_(self) -> NDArray[np.int64]:
         """How many examples every class was learned from (C,); 0 where that is unknown."""
-        return self._now()[0].counts
+        return self._last().counts
 
     @property
     def sessions_(self) -> tuple[SessionRecord, ...]:

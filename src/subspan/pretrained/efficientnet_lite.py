@@ -25,13 +25,13 @@ SIZES = {LITE0: 224, LITE2: 260}
 LAST = "_fc."  # the layer of the 1000 classes it was trained on is no part of the features
 
 
-@register_source("efficientnet-lite0", packaged=True, needs="onnxruntime", install="pip install 'subspan[pretrained]'")
+@register_source("efficientnet-lite0", packaged=True, needs="onnxruntime", install="pip install subspan")
 def efficientnet_lite0(_: str, digest: str | None) -> Backbone:
     """4.7 million weights, inputs of 224 pixels, 1280 features."""
     return _load(LITE0, digest)
 
 
-@register_source("efficientnet-lite2", packaged=True, needs="onnxruntime", install="pip install 'subspan[pretrained]'")
+@register_source("efficientnet-lite2", packaged=True, needs="onnxruntime", install="pip install subspan")
 def efficientnet_lite2(_: str, digest: str | None) -> Backbone:
     """6.1 million weights, inputs of 260 pixels, 1280 features."""
     return _load(LITE2, digest)

@@ -82,7 +82,7 @@ class OnnxBackbone(Backbone):
         return np.asarray(self._session.run(None, {self.input: self.preprocessing.inputs(pixels)})[0], np.float32)
 
 
-@register_source("onnx:FILE", needs="onnxruntime", install="pip install 'subspan[onnx]'")
+@register_source("onnx:FILE", needs="onnxruntime", install="pip install subspan")
 def onnx_file(place: str, digest: str | None) -> OnnxBackbone:
     """The network of a file."""
     file = Path(place)
