@@ -6,6 +6,7 @@ which needs pyarrow for what is a list of file names here.
 """
 
 import logging
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,10 +100,10 @@ def see(look: Look, shard: Shard) -> Seen:
 @cache
 def _network(name: str, digest: str) -> Backbone:
     """The network, loaded once a process, which has one core."""
-    import torch
-
-    torch.set_num_threads(1)
-    return load_backbone(name, digest)
+    network = load_backbone(name, digest)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+    return network
 
 
 def _over_ray(look: Look, shards: Sequence[Shard]) -> Iterator[Seen]:
