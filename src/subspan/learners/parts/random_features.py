@@ -60,9 +60,9 @@ def ridge_rows(gram: FloatArray, sums: FloatArray, ridge: float) -> FloatArray:
 
 def solved_rows(gram: FloatArray, sums: FloatArray, ridge: float, kind: Literal["pos", "sym"] = "sym") -> FloatArray:
     """Q (G + lambda I)^-1 (C, M) with lambda ``ridge``; "sym" where it may be lost in rounding."""
-    shifted = gram.copy()
+    shifted = gram.astype(np.float64)  # of fewer examples than M, single precision leaves no digit
     shifted[np.diag_indices_from(shifted)] += ridge
-    return solve(shifted, sums.T, assume_a=kind, overwrite_a=True).T
+    return solve(shifted, sums.T, assume_a=kind, overwrite_a=True).T.astype(sums.dtype)
 
 
 def held_out_ridge(
