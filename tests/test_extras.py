@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Callable
 from importlib.metadata import packages_distributions
@@ -32,13 +33,16 @@ def imports(*arguments: object, until: Callable[[IO[str]], object] | None = None
     ``until`` is done with its output before it is ended, where it does not end by itself.
     """
     command = [sys.executable, "-X", "importtime", "-m", "subspan", *map(str, arguments)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        if until is not None and process.stdout is not None:
-            until(process.stdout)
-            process.send_signal(signal.SIGTERM)
-    finally:
-        _, listed = process.communicate(timeout=120)
+    with tempfile.TemporaryFile("w+") as errors:  # a pipe that nobody reads would fill, and stop the command
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            if until is not None and process.stdout is not None:
+                until(process.stdout)
+                process.send_signal(signal.SIGTERM)
+        finally:
+            process.communicate(timeout=120)
+        errors.seek(0)
+        listed = errors.read()
     assert process.returncode in ((0,) if until is None else (0, -signal.SIGTERM)), listed[-2000:]
     return {name.partition(".")[0] for name in re.findall(r"^import time:.*\| +([\w.]+)$", listed, re.MULTILINE)}
 
