@@ -74,7 +74,8 @@ def test_a_killed_sweep_goes_on_where_it_was(subspan, development, tmp_path):
     assert 2 <= before.count("\n") < 6
     with log.open("a") as file:
         file.write('{"key": "cut sh')  # as a kill in the middle of writing leaves it
-    assert subspan(*arguments, out)[0] == 0
+    status, _, error = subspan(*arguments, out)
+    assert status == 0, error
     after = log.read_text()
     assert after.startswith(before), "what was done is neither lost nor done again"
     assert after.count("\n") == 6

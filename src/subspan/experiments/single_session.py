@@ -184,7 +184,8 @@ class Stage:
         queries = torch.cat([self.tensors.base_queries[base_items], self.tensors.novel_queries[novel_items]], dim=1)
         count, first = base_items.shape[1], state.base_count
         ways, each = episodes.novel_queries.shape[1:]
-        scores = checked_scores(method, state, queries, len(episodes), first + ways)  # (E, b + ways q, C)
+        # (E, b + ways q, C)
+        scores = checked_scores(method, state, queries, len(episodes), first + ways, may_diverge=True)
         base_labels = self.base_labels[base_items]
         novel_labels = torch.arange(ways, device=self.device).repeat_interleave(each)
         right = {

@@ -109,7 +109,10 @@ class Posterior(Learner):
     def scores(self, state: State, queries: Array) -> Array:
         """Log densities (*batch, q, C)."""
         centre, basis, stretch, floor, weights, curvature, offset = state.once(self, lambda: self._densities(state))
-        features = (prepared(queries, bool(state["signed"])) if _of_examples(state) else queries) - centre
+        features = queries - centre
+        if _of_examples(state):
+            signed = state.once((self, "signed"), lambda: bool(state["signed"]))  # a graph holds no tensor's truth
+            features = prepared(queries, signed) - centre
         coordinates = features @ basis
         placed = coordinates * stretch
         square = (placed * placed).sum(-1)
