@@ -79,6 +79,10 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator, Model):
         """Probabilities (n, C), columns in the order of ``classes_``."""
         return like(X, softmax(self._scores(X)[0]))
 
+    def familiarity(self, X: Features) -> Any:
+        """How much each example looks like any class that is known (n,): the less, the more it is a stranger."""
+        return like(X, super().familiarity(X))
+
     def predict(self, X: Features) -> Any:
         """Labels (n,): a tensor for tensors where labels are numbers, else an array."""
         scores, classes = self._scores(X)

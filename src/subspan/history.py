@@ -14,6 +14,7 @@ from subspan.arrays import append_one
 from subspan.engine import sessions
 from subspan.engine.contract import Learner
 from subspan.files import store
+from subspan.learners.parts.vectors import log_sum
 from subspan.learners.registry import AUTO, create_method, is_known, method_options, spec_of, split_spec
 from subspan.state import ModelState, SessionRecord, StoredState, records_of
 from subspan.values import Features, check_options, finite, plain_copy, plain_label, queries_of, show
@@ -80,12 +81,17 @@ class History:
         """Scores (n, C), one column per class also where there are two."""
         return self._scores(X)[0]
 
-    def _scores(self, X: Features) -> tuple[NDArray[Any], NDArray[Any]]:
+    def familiarity(self, X: Features) -> Any:
+        """How much each example looks like any class that is known (n,): the less, the more it is a stranger."""
+        return log_sum(self._scores(X, evidence=True)[0])
+
+    def _scores(self, X: Features, evidence: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
         """Scores (n, C), and the labels (C,) of their columns: another thread may teach meanwhile."""
         model = copy.copy(self)
         state, method = model._now()
         features = plain_copy(model._queries(X))
         features = features if state.scale is None else features / state.scale
+        method = method.evidence if evidence else method
         return sessions.scores(method, state.learned, augmented(features, state.with_bias)), model.classes_
 
     def _queries(self, X: Features) -> NDArray[Any]:
@@ -93,10 +99,13 @@ class History:
         features = finite(queries_of(X, self.n_features_in_), "X")
         return features if features.dtype in (np.float32, np.float64) else features.astype(np.float64)
 
-    def exported(self, dtype: Any) -> Callable[[Any], Any]:
-        """The scores (n, C) as a function of tensors (n, d) of a type, nothing checked: for a graph."""
+    def exported(self, dtype: Any, *, evidence: bool = False) -> Callable[[Any], Any]:
+        """The scores (n, C) as a function of tensors (n, d) of a type, nothing checked: for a graph.
+
+        With ``evidence`` those whose sum of exponentials makes the familiarity.
+        """
         state, method = self._now()
-        score = sessions.exported(method, state.learned, dtype)
+        score = sessions.exported(method.evidence if evidence else method, state.learned, dtype)
         scale = 1.0 if state.scale is None else state.scale
         return lambda features: score(augmented(features / scale, state.with_bias))
 

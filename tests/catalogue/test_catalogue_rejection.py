@@ -6,7 +6,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
 
 from subspan.catalogue.checkset import CheckSet, hold_out
-from subspan.catalogue.rejection import familiarity, fit_temperature, log_shares, threshold_for
+from subspan.catalogue.rejection import fit_temperature, log_shares, threshold_for
+from subspan.learners.parts.vectors import log_sum
 
 
 @pytest.mark.parametrize(("count", "share"), [(19, 0.05), (60, 0.05), (200, 0.1)])
@@ -57,17 +58,13 @@ def test_temperature_and_probabilities_are_scipys():
     )
     assert fit_temperature(scores / 900, labels) == pytest.approx(np.exp(found.x), rel=1e-4)
     np.testing.assert_allclose(np.exp(log_shares(scores)), softmax(scores, axis=1), atol=1e-12)
-    np.testing.assert_allclose(familiarity(scores), logsumexp(scores, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(log_sum(scores), logsumexp(scores, axis=1), rtol=1e-12)
 
 
 def test_a_few_right_answers_do_not_make_it_certain():
     scores = np.array([[3.0, 0.0, 0.0]] * 8)
     certainty = softmax(scores / fit_temperature(scores, np.zeros(8, np.int64)), axis=1).max()
     assert 0.8 < certainty < 0.95
-
-
-def test_familiarity_of_equal_scores_grows_with_their_number():
-    np.testing.assert_allclose(familiarity(np.zeros((2, 8))), np.log(8))
 
 
 def test_no_more_is_held_out_than_asked_and_always_the_same():

@@ -30,7 +30,6 @@ from subspan.catalogue.records import (
     SessionEntry,
     WeightMap,
 )
-from subspan.catalogue.rejection import familiarity
 from subspan.catalogue.snapshot import Judgement, Snapshot
 from subspan.files import store
 from subspan.images.errors import DataError
@@ -246,8 +245,9 @@ class Catalogue:
         threshold = self._threshold(snapshot, reject)
         if len(features) == 0:
             return []
-        scores = snapshot.scores(np.asarray(features, np.float32))
-        probabilities, known = snapshot.probabilities(scores), familiarity(scores) >= threshold
+        features = np.asarray(features, np.float32)
+        probabilities = snapshot.probabilities(snapshot.scores(features))
+        known = snapshot.familiarity(features) >= threshold if reject is not False else np.ones(len(features), bool)
         best = np.argsort(-probabilities, axis=1, kind="stable")[:, :top]
         return [
             Prediction(tuple(Candidate(snapshot.classes[c], float(row[c])) for c in order), rejected=not bool(familiar))

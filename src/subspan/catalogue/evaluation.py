@@ -6,7 +6,6 @@ import numpy as np
 
 from subspan.catalogue.looking import Batch
 from subspan.catalogue.records import ClassAccuracy, Evaluation, TradeOff
-from subspan.catalogue.rejection import familiarity
 from subspan.catalogue.snapshot import Snapshot
 
 CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)  # shares of known photographs that may be rejected
@@ -17,7 +16,7 @@ def evaluate_batch(snapshot: Snapshot, batch: Batch) -> Evaluation:
     scores = snapshot.scores(batch.features)
     place = {name: i for i, name in enumerate(snapshot.classes)}
     truth = np.array([place.get(name, -1) for name in batch.names])
-    answers, familiarities = scores.argmax(axis=1), familiarity(scores)
+    answers, familiarities = scores.argmax(axis=1), snapshot.familiarity(batch.features)
     known, right = truth >= 0, answers == truth
     per_class = []
     for name in dict.fromkeys(batch.names):

@@ -41,11 +41,13 @@ class Score(nn.Module):
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__()
-        self.score, self.temperature = snapshot.classifier.exported(torch.float32), snapshot.temperature
+        self.score = snapshot.classifier.exported(torch.float32)
+        self.evidence = snapshot.classifier.exported(torch.float32, evidence=True)
+        self.temperature = snapshot.temperature
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        scores = self.score(features)
-        return torch.softmax(scores / self.temperature, dim=1), torch.logsumexp(scores, dim=1)
+        scores = self.score(features) / self.temperature
+        return torch.softmax(scores, dim=1), torch.logsumexp(self.evidence(features), dim=1)
 
 
 def make_graph(snapshot: Snapshot, backbone: Backbone) -> Any:

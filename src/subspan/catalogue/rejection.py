@@ -1,10 +1,11 @@
 """Probabilities that mean something, and the answer "none of these".
 
-The temperature is fitted, and the threshold taken, on photographs of known classes that no row was learned from.
+The default method's scores are probabilities; for the others a temperature is fitted on photographs of known classes
+that no row was learned from. On the same ones the threshold is taken.
 
-A photograph is rejected when its *familiarity*, the logarithm of the sum of the exponentials of its class scores (the
-free energy of Liu et al., NeurIPS 2020), is below a threshold: it keeps how large the scores are, which a softmax
-forgets. It is not generally better than the greatest score: docs/photographs.md has both on four sets of photographs.
+A photograph is rejected when its *familiarity* is below a threshold: the logarithm of the sum over classes of how much
+better each explains it than a class never seen would (the default method), or of the exponentials of its class scores
+(the others; the free energy of Liu et al., NeurIPS 2020). The latter is not generally better than the greatest score.
 
 **What the threshold promises.** With n held-out photographs and a share a, the threshold is the floor(a (n + 1))-th
 smallest of their familiarities. A further photograph of the same kind (drawn like them: same classes in the same
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subspan.arrays import FloatArray
+from subspan.learners.parts.vectors import log_sum
 
 COLDEST, HOTTEST = 0.01, 100.0
 
@@ -47,15 +49,9 @@ def fit_temperature(scores: FloatArray, labels: NDArray[np.int64]) -> float:
     return math.exp((cold + hot) / 2)
 
 
-def familiarity(scores: FloatArray) -> FloatArray:
-    """How much a photograph looks like any class at all, (n,)."""
-    largest = scores.max(axis=1)
-    return largest + np.log(np.exp(scores - largest[:, None]).sum(axis=1))
-
-
 def log_shares(scores: FloatArray) -> FloatArray:
     """The logarithm of every class's share in the sum of the exponentials of scores, (n, C)."""
-    return scores - familiarity(scores)[:, None]
+    return scores - log_sum(scores)[:, None]
 
 
 def threshold_for(familiarities: FloatArray, share: float) -> float | None:

@@ -15,7 +15,7 @@ from subspan.catalogue.checkset import CheckSet
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.records import CheckChange, SessionEntry, Taken
-from subspan.catalogue.rejection import familiarity, fit_temperature, log_shares, threshold_for
+from subspan.catalogue.rejection import fit_temperature, log_shares, threshold_for
 from subspan.files import store
 from subspan.learners.registry import create_method
 from subspan.model import Model
@@ -101,11 +101,16 @@ class Snapshot:
         self.check_trust()
         return np.asarray(self.classifier.class_scores(features), np.float64)
 
+    def familiarity(self, features: FloatArray) -> NDArray[np.float64]:
+        """How much photographs look like any class at all, (n,)."""
+        self.check_trust()
+        return np.asarray(self.classifier.familiarity(features), np.float64)
+
     @cached_property
     def temperature(self) -> float:
-        """Fitted on what was held out; 1 where nothing was."""
+        """Fitted on what was held out; 1 where nothing was, or where the method's scores need none."""
         held_out = self.check.select(self.check.held_out)
-        if len(held_out) == 0:
+        if len(held_out) == 0 or create_method(str(self.classifier.method_)).calibrated:
             return 1.0
         return fit_temperature(self.scores(held_out.features), held_out.labels(self.classes))
 
@@ -117,7 +122,7 @@ class Snapshot:
     def known_familiarities(self) -> FloatArray:
         """The familiarity of every example that was held out, (m,)."""
         held_out = self.check.select(self.check.held_out)
-        return familiarity(self.scores(held_out.features)) if len(held_out) else np.zeros(0)
+        return self.familiarity(held_out.features) if len(held_out) else np.zeros(0)
 
     def threshold(self, share: float) -> float | None:
         """The familiarity below which to reject, at most this share of known photographs; None: too few to promise."""

@@ -162,6 +162,7 @@ class Learner(ABC):
     scores_apart: ClassVar[bool] = False  # a class's scores come from its own row, which later sessions leave alone
     transductive: ClassVar[bool] = False  # what it answers depends on the other queries asked: tables say so
     renamed_options: ClassVar[Mapping[str, str]] = {}  # old names that are still understood, with the present ones
+    calibrated: ClassVar[bool] = False  # its scores are logarithms of probabilities that can be relied on
     only_batches: ClassVar[bool] = False  # its arrays must have a batch dimension; the engine sees to it
     batch_on_cpu: ClassVar[int] = 64  # problems that it solves best at once: what stays in the caches of a core
 
@@ -181,6 +182,14 @@ class Learner(ABC):
     @abstractmethod
     def scores(self, state: State, queries: Array) -> Array:
         """Scores (*batch, q, C) of queries (q, d) or (*batch, q, d); softmax over them gives probabilities."""
+
+    @property
+    def evidence(self) -> "Learner":
+        """What scores how much each class has in a query's familiarity, from the same states; the sum is over classes.
+
+        The familiarity is the logarithm of the sum of the exponentials of these scores.
+        """
+        return self
 
     def learn_together(self, sessions: Sequence[tuple[State, Session]]) -> list[State]:
         """Learn several sessions that have nothing to do with one another, at once where that is faster."""

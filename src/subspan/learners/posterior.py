@@ -7,6 +7,7 @@ on which machine examples came.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from subspan.engine.contract import Base, Learner, Session, State
 from subspan.learners.parts.blocks import MANY, blocks
 from subspan.learners.parts.class_means import Prior, posterior, prior_of
 from subspan.learners.parts.class_sums import SUMS, ClassSums, contrasts, with_means
+from subspan.learners.parts.tempered import temperature_of, tempered
 from subspan.learners.parts.vectors import unit
 from subspan.learners.parts.within_space import WithinSpace, space_of_matrix, space_of_rows
 from subspan.learners.registry import register
@@ -22,6 +24,9 @@ from subspan.values import check_options, option
 
 FEW_FEATURES = 64  # fewer are taken as they are
 UNIT_FROM = 64  # in fewer dimensions the length after T says too much to be taken off
+UNSEEN = 0.5  # share of the log density of a class never seen that is taken off a familiarity
+SOFT = 0.28  # temperature of the sum over classes that makes a familiarity, in units of the root of the dimensions
+WEAK = 10  # examples that a class's own spread is worth less than the mean spread
 SIGNED = 0.1  # share of negative values in the squares of features from which on they are taken to be signed
 
 
@@ -50,6 +55,8 @@ class Posterior(Learner):
     per_class = ("rows", "counts")
     uses_memory = False
     uses_bias = False
+    calibrated = True
+    whole: ClassVar[bool] = False  # whether base means have the span's share, too
     power: float = option(0.8, "of the within-class covariance that is divided out; 1 makes features white")
     span: float = option(0.2, "share of the base means' own covariance in the prior of a novel mean")
 
@@ -107,8 +114,15 @@ class Posterior(Learner):
     # What follows from it
 
     def scores(self, state: State, queries: Array) -> Array:
-        """Log densities (*batch, q, C)."""
-        centre, basis, stretch, floor, weights, curvature, offset = state.once(self, lambda: self._densities(state))
+        """Logarithms of the classes' probabilities (*batch, q, C)."""
+        *space, weights, curvature, offset, temperature = state.once(self, lambda: self._densities(state))
+        placed, square = self._placed(state, queries, space, weights.dtype)
+        densities = placed @ weights.mT - square[..., None] * curvature[..., None, :] + offset[..., None, :]
+        return tempered(densities, temperature)
+
+    def _placed(self, state: State, queries: Array, space: Sequence[Array], dtype: Any) -> tuple[Array, Array]:
+        """T of queries (*batch, q, r), in a type if they are NumPy's, and their squared lengths (*batch, q)."""
+        centre, basis, stretch, floor = space
         features = queries - centre
         if _of_examples(state):
             signed = state.once((self, "signed"), lambda: bool(state["signed"]))  # a graph holds no tensor's truth
@@ -124,11 +138,15 @@ class Posterior(Learner):
             placed = placed / (length + (length == 0))[..., None]
             square = square / (square + (square == 0))
         if not is_tensor(placed):
-            placed = placed.astype(weights.dtype, copy=False)
-        return placed @ weights.mT - square[..., None] * curvature[..., None, :] + offset[..., None, :]
+            placed = placed.astype(dtype, copy=False)
+        return placed, square
+
+    @property
+    def evidence(self) -> Learner:
+        return _Evidence(power=1.0, span=self.span)
 
     def _densities(self, state: State) -> tuple[FloatArray, ...]:
-        """Centre, basis, stretch and floor of the space; then weights (C, r), curvature and offset (C,) of scores.
+        """Centre, basis, stretch and floor of the space; weights (C, r), curvature and offset (C,); the temperature.
 
         A log density -|z - m|^2 / 2v - d/2 log(2 pi v) is z . m/v - |z|^2 / 2v + offset.
         """
@@ -136,13 +154,14 @@ class Posterior(Learner):
         first = state.base_count
         variance, known = np.empty(means.shape[:-1]), min(first, means.shape[-2])
         for part in [*blocks(known), *blocks(means.shape[-2], known)]:  # in the place of the means: they may be many
-            share = self.span if first > 1 and part.start >= first else 0.0
+            share = self.span if first > 1 and (self.whole or part.start >= first) else 0.0
             own, uncertain = posterior(means[..., part, :], counts[..., part], prior, share)
             means[..., part, :], variance[..., part] = own, prior.noise + uncertain
         offset = -_squared_lengths(means) / (2 * variance) - space.width / 2 * np.log(2 * np.pi * variance)
         floor = np.array(space.floor**-space.power)
         means /= variance[..., None].astype(means.dtype)
-        return space.centre, space.basis, space.stretch, floor, means, 0.5 / variance, offset
+        temperature = np.array(temperature_of(prior.level, prior.noise, space.width))
+        return space.centre, space.basis, space.stretch, floor, means, 0.5 / variance, offset, temperature
 
     def _model(self, state: State) -> tuple[WithinSpace, Prior, FloatArray, FloatArray]:
         """The space, the prior, and class means (*batch, C, r) there, of so many examples (*batch, C)."""
@@ -172,6 +191,55 @@ class Posterior(Learner):
         unlimited = np.full(len(means), np.inf)
         means = _shortened(space.means(means), unlimited, space)
         return space, prior_of(means, unlimited, space.width, _noise(means, unlimited, np.inf, space))
+
+
+class _Evidence(Posterior):
+    """Each class's part in how familiar a query is: by how much better it explains it than a class never seen would.
+
+    Half of what that class explains is taken off: all of it would favour whatever lies in the middle. In coordinates
+    that are white, with the spread that each class has about its own mean, found by its mean's length: of examples at
+    length one it is what the squared length lacks.
+    """
+
+    whole = True
+
+    def scores(self, state: State, queries: Array) -> Array:
+        *space, weights, curvature, offset, _, directions, less, inside, middle, plain, other = state.once(
+            self, lambda: self._densities(state)
+        )
+        placed, square = self._placed(state, queries, space, weights.dtype)
+        densities = placed @ weights.mT - square[..., None] * curvature[..., None, :] + offset[..., None, :]
+        off = placed @ directions.mT - inside
+        about = square - 2 * (placed @ middle) + (middle * middle).sum()
+        unseen = other - (about / plain - (off * off * less).sum(-1)) / 2
+        return (densities - UNSEEN * unseen[..., None]) / (SOFT * len(space[0]) ** 0.5)
+
+    def _densities(self, state: State) -> tuple[FloatArray, ...]:
+        """As the model's, for classes of unequal spread; then what a class never seen takes."""
+        *space, weights, curvature, _, temperature = super()._densities(state)
+        found, prior, _, counts = self._model(state)
+        means, variance = weights / (2 * curvature)[..., None], 0.5 / curvature
+        variance = variance + prior.noise * (_spreads(state, counts, found.width) - 1)
+        offset = -_squared_lengths(means) / (2 * variance) - found.width / 2 * np.log(2 * np.pi * variance)
+        share = self.span if state.base_count > 1 else 0.0
+        plain = (1 - share) * prior.level + prior.noise
+        more = share * prior.along
+        other = -found.width / 2 * np.log(2 * np.pi * plain) - np.log1p(more / plain).sum() / 2
+        unseen = prior.directions, more / (plain * (plain + more)), prior.directions @ prior.middle, prior.middle
+        scaled = means / variance[..., None], 0.5 / variance, offset
+        return *space, *scaled, temperature, *unseen, np.array(plain), np.array(other)
+
+
+def _spreads(state: State, counts: FloatArray, width: int) -> FloatArray:
+    """How widely each class scatters, in units of the mean (C,); drawn to one where examples are few."""
+    if not _of_examples(state) or width < FEW_FEATURES:
+        return np.ones(np.shape(counts))
+    freedom = np.maximum(counts - 1, 0)
+    lost = np.maximum(1 - _squared_lengths(state["rows"]), 0) * counts  # the sum of squares about the mean
+    common = lost.sum(where=freedom > 0) / max(freedom.sum(), 1)
+    if common <= 0:
+        return np.ones(np.shape(counts))
+    return (np.where(freedom > 0, lost, 0) / common + WEAK) / (freedom + WEAK)
 
 
 def is_signed(squares: FloatArray) -> bool:

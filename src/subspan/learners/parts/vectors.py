@@ -17,6 +17,14 @@ def unit(vectors: Array) -> Array:
     return vectors / np.maximum(np.linalg.vector_norm(vectors, axis=-1, keepdims=True), 1e-12)
 
 
+def log_sum(scores: Array) -> Array:
+    """The logarithm of the sum of the exponentials of scores (..., C), (...)."""
+    if is_tensor(scores):
+        return functions_of(scores).logsumexp(scores, -1)
+    greatest = scores.max(-1, keepdims=True)
+    return np.log(np.exp(scores - greatest).sum(-1)) + greatest[..., 0]
+
+
 def softmax(scores: Array) -> Array:
     """Shares (..., n) that add up to one, by the exponentials of scores.
 
