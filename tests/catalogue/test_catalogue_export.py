@@ -62,7 +62,9 @@ def test_a_backbone_that_is_an_onnx_file_becomes_a_part_of_the_whole(tmp_path: P
     for count in (1, 5):  # any size of batch
         images = made.photographs("green", count, seed=7)
         pixels = np.stack([catalogue.backbone.preprocessing.pixels(image) for image in images])
-        probabilities, _ = session.run(["probabilities", "familiarity"], {"pixels": pixels})
+        probabilities, familiar = session.run(["probabilities", "familiarity"], {"pixels": pixels})
+        wanted = catalogue._snapshot.familiarity(catalogue.features(images))
+        np.testing.assert_allclose(familiar, wanted, rtol=1e-3)
         for row, answer in zip(probabilities, catalogue.predict(images, top=3), strict=True):
             found = dict(zip([entry.name for entry in catalogue.classes()], row.tolist(), strict=True))
             assert found == {c.name: pytest.approx(c.probability, abs=1e-4) for c in answer.candidates}
