@@ -299,3 +299,26 @@ def test_two_folders_of_one_name_are_no_class(catalogue: Path, tmp_path: Path, s
     assert status == 2
     assert re.search(r"the folders \S*birds/pink and \S*fish/pink .*would be one class 'pink'", err)
     assert subspan("classes", catalogue)[1] == before
+
+
+def test_photographs_that_look_mislabelled_are_named_before_they_are_learned(
+    catalogue: Path, tmp_path: Path, subspan, monkeypatch
+):
+    new = made.write_folders(tmp_path / "new", {"pink": 6}, seed=2)
+    green = made.write_folders(tmp_path / "green", {"green": 1}, seed=5) / "green" / "00.png"
+    green.rename(new / "pink" / "06.png")
+    named = "photographs look mislabelled: pink/06.png is said to show 'pink' and looks like 'green'"
+    status, out, err = subspan("add", catalogue, "--trust", "--careful", new)
+    assert (status, out, err) == (2, "", f"Error: nothing was learned, since {named}\n")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
+    status, out, err = subspan("add", catalogue, "--trust", new)
+    assert (status, out, err) == (2, "", f"Warning: {named}\nError: nothing was learned\n")
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: True)
+    status, out, err = subspan(
+        "add", catalogue, "--trust", new
+    )  # a script, which nobody answers, is not stopped either
+    assert (status, err) == (0, f"Warning: {named}\n")
+    assert "Learned pink from 7 photographs (session 1" in out
+    assert subspan("undo", catalogue)[0] == 0
+    assert subspan("add", catalogue, "--trust", "--anyway", new)[2] == ""

@@ -25,6 +25,8 @@ def find_doubts(
 ) -> list[Doubt]:
     """Photographs that are almost certainly of another class, the most certain first.
 
+    Where half of a class looks otherwise, it is the class that lies close to another one, and none of it is named.
+
     Parameters
     ----------
     features : (n, d), of all that is known. names, photographs : the class and what to call each, (n,).
@@ -38,10 +40,11 @@ def find_doubts(
     others = probabilities.argmax(axis=1)
     certain = probabilities.max(axis=1)
     counts = np.bincount(labels)
+    sound = 2 * np.bincount(labels, certain >= CERTAIN) < counts
     found = [
         Doubt(photographs[place], names[place], str(classes[others[place]]), round(float(certain[place]), 4))
         for place in (range(len(labels)) if judged is None else judged)
-        if certain[place] >= CERTAIN and counts[labels[place]] > 1  # of one photograph nothing says what it should be
+        if certain[place] >= CERTAIN and sound[labels[place]]
     ]
     return sorted(found, key=lambda one: -one.probability)
 

@@ -27,4 +27,5 @@ class DoubtError(CatalogueError):
             f"{one.photograph} is said to show '{one.name}' and looks like '{one.looks_like}'" for one in doubts[:5]
         )
         more = f"; and {len(doubts) - 5} more" if len(doubts) > 5 else ""
-        super().__init__(f"nothing was learned, since photographs look mislabelled: {named}{more}")
+        self.named = f"photographs look mislabelled: {named}{more}"
+        super().__init__(f"nothing was learned, since {self.named}")

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 from subspan.catalogue.catalogue import Catalogue, undo_last
 from subspan.catalogue.errors import CatalogueError, DoubtError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
-from subspan.catalogue.records import Evaluation
+from subspan.catalogue.records import AddReport, Evaluation
 from subspan.cli.parts import inputs, tables
 from subspan.cli.parts.flags import Values, with_flags
 from subspan.files.atomic import replacing
@@ -87,15 +88,16 @@ def add(
     descriptions: Descriptions = None,
     warn_drop: Annotated[float | None, typer.Option(help="Points old classes may lose without a warning.")] = None,
     skip_bad: SkipBad = False,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Learn also photographs that look mislabelled.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Do not look for mislabelled photographs.")] = False,
+    careful: Annotated[bool, typer.Option("--careful", help="Learn nothing where some look mislabelled.")] = False,
     backbone: Network = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Add new classes from a few photographs, or more photographs of classes that are known.
 
-    Where photographs look like another class than the one they are said to show, they are named and nothing is learned
-    without --anyway.
+    Photographs that look like another class than the one they are said to show are named before anything is learned; on
+    a terminal it then asks whether to go on.
 
     Old classes are judged before and after on their kept examples; what the new ones take is named.
 
@@ -111,7 +113,7 @@ def add(
     opened = Catalogue.open(catalogue, backbone, trust=trust)
     by_class: dict[str, list[Image]] = {}
     place_of: dict[str, Path] = {}
-    with shown_stages() as progress, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         if name is not None:
             by_class[name] = list(inputs.image_files(images))
             said |= {} if describe is None else {name: describe}
@@ -124,12 +126,22 @@ def add(
                         "if they are"
                     )
                 by_class[one] = list(files)
+
+        def learn(careful: bool) -> list[AddReport]:
+            with shown_stages() as progress:
+                return opened.add_all(
+                    by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, careful=careful, progress=progress
+                )
+
         try:
-            reports = opened.add_all(
-                by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, careful=not anyway, progress=progress
-            )
+            reports = learn(careful=not anyway)
         except DoubtError as error:
-            raise CatalogueError(f"{error}; where they are right, say --anyway") from error
+            if careful:
+                raise
+            typer.echo(f"Warning: {error.named}", err=True)
+            if sys.stdin.isatty() and not typer.confirm("Learn them anyway?", err=True):
+                raise CatalogueError("nothing was learned") from error
+            reports = learn(careful=False)
     _show(reports, as_json, tables.add_text(reports))
 
 
