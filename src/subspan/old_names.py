@@ -23,8 +23,7 @@ _HOMES = {  # an old module, and the modules in which its names are found
     ),
     "subspan.data": ("images.read", "images.errors", "images.imageset", "images.splits.parse", "images.splits.split"),
     "subspan.language": (
-        *("language.descriptions", "language.embeddings", "language.errors", "language.packaged"),
-        *("language.wordnet", "language.words"),
+        *("language.descriptions", "language.embeddings", "language.errors", "language.packaged", "language.words"),
     ),
     "subspan.data.splits": ("images.splits.parse", "images.splits.split"),
     "subspan.methods": ("learners.registry", "learners.automatic", "learners.subspace", "engine.contract"),

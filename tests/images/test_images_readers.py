@@ -485,8 +485,10 @@ def write_cifar(path: Path, names=(b"apple", b"bear")) -> None:
         write_pickle(path / part, record)
 
 
-def test_cifar_python_files(tmp_path):
-    write_cifar(tmp_path)
+@pytest.mark.parametrize("folder", [".", "cifar-100-python"])
+def test_cifar_python_files(tmp_path, folder):
+    (tmp_path / folder).mkdir(exist_ok=True)
+    write_cifar(tmp_path / folder)
     images = read_images(tmp_path, size=None)
     assert images.class_names == ("apple", "bear")
     assert images.size == (32, 32)

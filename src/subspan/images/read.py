@@ -1,5 +1,8 @@
 """One verb for every format of ``formats/``: ``read_images`` recognises what a path holds."""
 
+import dataclasses
+import tarfile
+import tempfile
 from importlib import import_module
 from pathlib import Path
 
@@ -27,7 +30,7 @@ def read_images(
 
     Parameters
     ----------
-    path : file or folder of any format that is registered
+    path : file or folder of any format that is registered, or a tar archive of such a folder
     size : side of the square images; ``None`` keeps the stored size, which must then be one
     fit : ``'crop'`` scales the shorter side and cuts the centre out, ``'squash'`` scales both sides
     parts : read only these of 'train', 'val' and 'test', where the data is so divided
@@ -37,11 +40,25 @@ def read_images(
     place = Path(path)
     if not place.exists():
         raise DataError(f"there is nothing at {place}")
+    options = ReadOptions(size, fit, parts, workers, progress)
+    if place.is_file() and tarfile.is_tarfile(place):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                with tarfile.open(place) as archive:
+                    archive.extractall(folder, filter="data")
+            except (OSError, EOFError, tarfile.TarError) as error:
+                raise DataError(f"{place} is not a whole tar archive: {error}") from error
+            return dataclasses.replace(_read(Path(folder), options), source=place)
+    return _read(place, options)
+
+
+def _read(place: Path, options: ReadOptions) -> ImageSet:
+    """By the first format that recognises it."""
     modules = [import_module(entry.path.partition(":")[0]) for entry in FORMATS.entries()]
     modules.sort(key=lambda module: getattr(module, "ANY_CLASSES", False))
     for module in modules:
         if module.recognise(place):
-            return module.read(place, ReadOptions(size, fit, parts, workers, progress))
+            return module.read(place, options)
     names = sorted(entry.name + "/" * entry.is_dir() for entry in place.iterdir()) if place.is_dir() else []
     held = f"{len(names)} entries ({', '.join(names[:5])}{', ...' * (len(names) > 5)})" if names else "nothing"
     held = held if place.is_dir() else f"a file of {place.stat().st_size} bytes"

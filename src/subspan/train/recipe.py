@@ -188,6 +188,21 @@ RECIPES: dict[str, Recipe] = {
         members=5,
         varied=("pool=blurred/max/max/blurred",),
     ),
+    "small": dataclasses.replace(  # for two cores and half an hour: benchmarks/make_network.py
+        PAPER,
+        name="small",
+        backbone="resnet18-he",
+        width=0.375,
+        optimiser="muon",
+        kernel_rate=0.016,
+        head="cosine",
+        schedule="cosine",
+        cuts=(),
+        epochs=30,
+        early_size=64,
+        jitter=0.2,
+        resized_share=0.5,
+    ),
 }
 
 

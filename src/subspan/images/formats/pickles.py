@@ -3,8 +3,8 @@
 - miniImageNet's ``all.pickle`` and ``miniImageNet_category_split_*.pickle``: ``data`` (n, 84, 84, 3), ``labels`` (n,)
   and ``catname2label`` (class to label) or ``label2catname`` (classes by label, or label to class);
 - its ``mini-imagenet-cache-*.pkl``: ``image_data`` (n, 84, 84, 3) and ``class_dict`` (class to indices of its images);
-- CIFAR-100's python files, ``train``, ``test`` and ``meta`` in one folder: ``data`` (n, 3 x 32 x 32) in planes,
-  ``fine_labels`` (n,) and ``filenames``; ``meta`` has ``fine_label_names``;
+- CIFAR-100's python files, ``train``, ``test`` and ``meta`` in one folder, or in ``cifar-100-python`` inside it:
+  ``data`` (n, 3 x 32 x 32) in planes, ``fine_labels`` (n,) and ``filenames``; ``meta`` has ``fine_label_names``;
 - tieredImageNet as Ren et al. gave it out and as the rfs repository reads it, per part: ``*_images_png.pkl``, a list of
   encoded PNGs, each an array of bytes, or else ``*_images.npz`` with ``images`` (n, 84, 84, 3); and ``*_labels.pkl``
   with ``label_specific`` (n,) and ``label_specific_str``, the words of each class, or ``labels`` (n,) only. Arrays with
@@ -37,7 +37,7 @@ TAKES = (
 )
 WHOLE = "all.pickle"
 SUFFIXES = (".pickle", ".pkl")
-CIFAR = ("train", "test", "meta")
+CIFAR, INSIDE = ("train", "test", "meta"), "cifar-100-python"  # the files, and their folder in the archive
 TIERED = ("_images_png.pkl", "_images.npz")  # the first is preferred
 NAME = re.compile(
     r".*(?:split|cache|imagenet|cifar).*?[-_](train(?:_phase_(?:train|val|test))?|val|test)", re.IGNORECASE
@@ -72,8 +72,9 @@ def _files(path: Path) -> dict[Path, str | None]:
     """The files with images, and their parts."""
     if path.is_file():
         return {path: _part(path)} if path.suffix in SUFFIXES else {}
-    if all((path / name).is_file() for name in CIFAR):
-        return {path / part: part for part in CIFAR[:2]}
+    for folder in (path, path / INSIDE):
+        if all((folder / name).is_file() for name in CIFAR):
+            return {folder / part: part for part in CIFAR[:2]}
     tiered = {part: [file for form in TIERED if (file := path / f"{part}{form}").is_file()] for part in PARTS}
     if any(tiered.values()):
         return {files[0]: part for part, files in tiered.items() if files}

@@ -1,17 +1,20 @@
 """The fixed multi-session split of Tao et al. (TOPIC, CVPR 2020), used by nearly every later paper, image by image."""
 
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 
 from subspan.images.errors import DataError
 from subspan.images.imageset import ImageSet, IntArray
-from subspan.images.lists import find_list, read_json
+from subspan.images.lists import find_beside, find_list, read_json
 from subspan.images.splits.drawing import cut, generator, sorted_by_file
 from subspan.images.splits.split import Split, SplitRecipe
 
 LIST_NAMES = ("fscil-session-images.json.gz", "fscil-session-images.json")
+PUBLISHED = resources.files("subspan.images.splits") / "published"  # the lists of the sets that this field reports on
 
 
 @dataclass(frozen=True)
@@ -26,15 +29,14 @@ class FixedSessions(SplitRecipe):
     kind = "fixed"
 
     validation: int = 0  # images per base class taken from the listed training images
-    lists: Path | str | None = None  # fscil-session-images.json.gz; None: found beside the images
+    lists: Path | str | None = None  # fscil-session-images.json.gz; None: found beside the images, or the package's
 
     @property
     def name(self) -> str:
         return self.kind
 
     def make(self, images: ImageSet) -> Split:
-        path = find_list(images, self.lists, LIST_NAMES, "split 'fixed'")
-        record = read_json(path)
+        path, record = self._list_of(images)
         try:
             order: list[str] = record["class_order"]
             sessions: list[list[str]] = [session["classes"] for session in record["sessions"]]
@@ -69,6 +71,17 @@ class FixedSessions(SplitRecipe):
             sessions=tuple(tuple(class_of[key] for key in session) for session in sessions[1:]),
             listed_support=min((len(train[key]) for key in novel), default=0),
         )
+
+    def _list_of(self, images: ImageSet) -> tuple[Path, Any]:
+        """The lists and what they say: those given, those beside the images, or the package's of these classes."""
+        if self.lists is None and (images.source is None or find_beside(images.source, LIST_NAMES) is None):
+            for entry in PUBLISHED.iterdir():
+                with resources.as_file(entry) as path:
+                    record = read_json(path)
+                if set(record["class_order"]) <= set(images.class_keys):
+                    return path, record
+        path = find_list(images, self.lists, LIST_NAMES, "split 'fixed'")
+        return path, read_json(path)
 
 
 def _rows(images: ImageSet, by_name: dict[tuple[int, str], int], key: str, names: list[str], lists: Path) -> IntArray:

@@ -13,7 +13,8 @@ from subspan.images.splits.split import SplitRecipe
 SPLITS = {
     "random:SEED": "random base classes and sessions; random:SEED:pooled divides base images as the released code "
     "does, random:SEED:validation is without test images, for choices",
-    "fixed": "the published FSCIL split, image by image (fscil-session-images.json.gz)",
+    "fixed": "the published FSCIL split of miniImageNet, CIFAR-100 or CUB-200, image by image",
+    "LIST.json": "a split of your own in the same form, image by image; LIST.json.gz too",
     "ravi": "64/16/20 classes of miniImageNet by ravi.json or the CSVs, base queries held out; ravi:SEED draws others",
     "tiered": "200(+151)/97/160 classes of tieredImageNet by its classes.json; tiered:SEED draws other images",
     "folder": "any images of your own by fractions; folder:SEED draws others",
@@ -27,6 +28,8 @@ def parse_split(text: str, lists: Path | str | None = None) -> SplitRecipe:
     RandomSessions(seed=3, pooled=True, ...)
     """
     kind, *rest = text.strip().split(":")
+    if text.endswith((".json", ".json.gz")):
+        return FixedSessions(lists=text)
     if kind == RandomSessions.kind and rest:
         digits, *words = rest
         if words in ([], ["pooled"], ["validation"], ["pooled", "validation"]):
