@@ -18,14 +18,11 @@ class Margin(RowLearner):
     name = "margin"
     summary = "new rows trained by a hinge loss, from centred class means on"
     uses_memory = False
+    needs = frozenset({"means"})
     gap: float = option(1.0, "margin between the own class and the best other one")
     rate: float = option(0.001, "Adam's learning rate")
     steps: int = option(20, "Adam's steps in a session")
     clip: float | None = option(None, "longest gradient; none: as long as it is")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"means"})
 
     def learn(self, state: State, session: Session) -> State:
         away = session.means - state.base.center  # what all features share would let new classes outbid the others

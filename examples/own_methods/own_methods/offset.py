@@ -17,11 +17,8 @@ class Offset(CosineLearner):
 
     name = "offset"
     summary = "normalised support mean, partly centred; no training"
+    needs = frozenset({"means"})
     share: float = option(0.5, "share of the mean base feature that is taken off")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"means"})
 
     def base_rows(self, base: Base) -> Tensor:
         return unit(base.rows)

@@ -21,11 +21,8 @@ class Running(RowLearner):
     summary = "class means, told apart by a covariance that every session adds to"
     uses_memory = False
     uses_bias = False
+    needs = frozenset({"means"})
     prior: float = option(100.0, "examples that the first guess of the covariance counts for")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"means"})
 
     def start(self, base: Base) -> State:
         width = base.means.shape[1]

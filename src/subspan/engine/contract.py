@@ -6,7 +6,7 @@ batch shares has none.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -55,8 +55,7 @@ class Base(_Remembering):
 
     def mapped(self, change: Callable[[Array], Array]) -> "Base":
         """The same with every array changed."""
-        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        return Base(**{name: None if array is None else change(array) for name, array in arrays.items()})
+        return Base(**_changed(self, [f.name for f in fields(self) if f.init], change))
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,9 @@ class Memory:
 
     features: Array  # (*batch, m, d)
     labels: Array  # (*batch, m): place of the class
+
+    def mapped(self, change: Callable[[Array], Array]) -> "Memory":
+        return Memory(change(self.features), change(self.labels))
 
 
 @dataclass(frozen=True)
@@ -94,15 +96,17 @@ class Session:
     def memories(self) -> list[Memory]:
         return [memory for memory in (self.base_memory, self.novel_memory) if memory is not None]
 
-    def mapped(self, change: Callable[[Array], Array]) -> "Session":
-        """The same with every array changed, those of the memories too."""
-        arrays: dict[str, Any] = {}
-        for name in ("support", "labels", "means", "embeddings", "share"):
-            arrays[name] = None if (array := getattr(self, name)) is None else change(array)
-        for name in ("base_memory", "novel_memory"):
-            memory = getattr(self, name)
-            arrays[name] = None if memory is None else Memory(change(memory.features), change(memory.labels))
-        return replace(self, **arrays)
+    def mapped(self, change: Callable[[Array], Array], *, batched: bool = False) -> "Session":
+        """The same with every array changed, those of the memories too; or only those with a batch dimension."""
+        names = ("support", "labels", "means", *(() if batched else ("embeddings", "share")))
+        memories = _changed(self, ("base_memory", "novel_memory"), lambda memory: memory.mapped(change))
+        return replace(self, **_changed(self, names, change), **memories)
+
+
+def _changed(record: object, names: Iterable[str], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """These fields of a record, changed where they are not None."""
+    values = {name: getattr(record, name) for name in names}
+    return {name: None if value is None else change(value) for name, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,7 @@ class Learner(ABC):
     `start`, `learn` and `scores` are all of it. `forget` and `merge` are for those whose mathematics allows them.
     """
 
+    needs: Any = frozenset()  # of session 0: "embeddings", "means", "covariance"; it may be a property
     kind: ClassVar[str] = "method"  # what it is listed under; published ones: "system", "network-system"
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -165,11 +170,6 @@ class Learner(ABC):
     calibrated: ClassVar[bool] = False  # its scores are logarithms of probabilities that can be relied on
     only_batches: ClassVar[bool] = False  # its arrays must have a batch dimension; the engine sees to it
     batch_on_cpu: ClassVar[int] = 64  # problems that it solves best at once: what stays in the caches of a core
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """What of session 0 it cannot do without: "embeddings", "means", "covariance"."""
-        return frozenset()
 
     @abstractmethod
     def start(self, base: Base) -> State:

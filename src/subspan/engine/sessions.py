@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subspan.arrays import Array, Kind, as_numpy, as_tensor, functions_of, kind_of
-from subspan.engine.contract import Base, Learner, Memory, Session, State
+from subspan.engine.contract import Base, Learner, Session, State
 
 
 def start(learner: Learner, base: Base, problems: int | None = None) -> State:
@@ -37,7 +37,7 @@ def session_of(support: Array, labels: Array, classes: Sequence[int], **more: An
 def learn(learner: Learner, state: State, session: Session) -> State:
     """The state after one session."""
     if learner.only_batches and session.support.ndim == 2:
-        after = learn(learner, _expanded(state, 1), _as_batch(session))
+        after = learn(learner, _expanded(state, 1), session.mapped(lambda array: array[None], batched=True))
         return after.mapped(lambda array: array[0])
     return _converted(learner, [(state, session)], lambda pairs: [learner.learn(*pairs[0])])[0]
 
@@ -168,19 +168,3 @@ def _like(example: Array, state: State, base: Base) -> State:
 def _expanded(state: State, count: int) -> State:
     """The same for a batch of so many problems; nothing is copied."""
     return state.mapped(lambda array: functions_of(array).broadcast_to(array, (count, *array.shape)))
-
-
-def _as_batch(session: Session) -> Session:
-    """A single problem as a batch of one."""
-
-    def memory(part: Memory | None) -> Memory | None:
-        return None if part is None else Memory(part.features[None], part.labels[None])
-
-    return replace(
-        session,
-        support=session.support[None],
-        labels=session.labels[None],
-        means=session.means[None],
-        base_memory=memory(session.base_memory),
-        novel_memory=memory(session.novel_memory),
-    )

@@ -9,7 +9,7 @@ from quick_parts import quick_run, write_part
 from scipy.optimize import minimize
 
 from subspan.engine.contract import Base
-from subspan.engine.sessions import session_of
+from subspan.engine.sessions import learn, session_of
 from subspan.learners.published.attractor import Attractor
 from subspan.learners.training.attracted_rows import attracted_rows, conjugate_gradients, hessian
 from subspan.learners.training.features import TrainingFeatures
@@ -124,7 +124,7 @@ def test_a_session_is_solved_at_its_attractors(tmp_path, bias):
     part = {name: tensor.double().numpy() for name, tensor in trained.tensors.items()}
     known = torch.cat([base.rows, numbers(1, width, seed=5)])
     labels = torch.tensor([9, 10, 9, 10])
-    found = system.learn(system.start(base).after(rows=known), session_of(support, labels, (9, 10))).rows
+    found = learn(system, system.start(base).after(rows=known), session_of(support, labels, (9, 10))).rows
     assert torch.equal(found[:9], known)
 
     weights = base.rows[:, :D].numpy()

@@ -1,11 +1,13 @@
 """``subspan train --system NAME``: the trained part of a system, or, of one that moves the network, its result."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from subspan.cli.parts.facts import command_line, version
 from subspan.cli.parts.flags import Values, explained_fields
@@ -16,10 +18,10 @@ from subspan.experiments.metrics import interval_half_width
 from subspan.experiments.named_features import find_embeddings, named
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.features.feature_set import FeatureSet
+from subspan.files.arrays import check_suffix
 from subspan.learners.registry import create_method, list_methods, method_class, spec_of
 from subspan.learners.training.features import TrainingFeatures
 from subspan.learners.training.network_system import NetworkSystem
-from subspan.learners.training.part_training import train_system
 from subspan.learners.training.run import Training
 from subspan.learners.training.trained_system import TrainedSystem
 from subspan.paper.network_systems import store_result
@@ -73,8 +75,10 @@ def train_a_system(
         raise ValueError("a system learns on a feature file (draws) or on --run and --data (real features); name one")
     used = _WITH_FILE if source.run is None else _WITH_RUN
     _refuse_unused(given, used | (system.needs & {"embeddings"}), system.name)
-    make = _training_features(system, source, chosen)
-    part = train_system(system, training, seed, make, out, chosen, resume=resume, made=made)
+    settings = dataclasses.replace(system.training, **training, seed=seed)
+    check_suffix(out, "a trained part", ValueError)
+    found = _training_features(system, source, settings, chosen)
+    part = system.train(settings, found, out, chosen, resume=resume, made=made)
     show(
         f"{out}: part of {part.system}, trained on {part.source} features of {part.about['classes']} classes, "
         f"{part.about['steps']} steps in {part.about['seconds']:.1f} s; {out.stat().st_size / 1e6:.2f} MB. "
@@ -90,30 +94,32 @@ def _trained_system(system: Learner) -> TrainedSystem:
 
 
 def _training_features(
-    system: TrainedSystem, source: Source, device: torch.device
-) -> Callable[[Training], TrainingFeatures]:
-    """How to get training features, given the settings: real ones of a run, or draws."""
-    if source.run is not None:
-        if source.data is None:
-            raise ValueError("the real features of a run need its images; name them with --data")
-        run = open_run(source.run, source.data, source.lists)
-        extractor = run.extractor(str(device))
-        features = features_of(run, extractor, Contents())
-    else:
-        run, extractor, features = None, None, named(FeatureSet.load(source.features or Path()))
-    vectors = find_embeddings(features, source.embeddings) if "embeddings" in system.needs else None
-    if vectors is None and "embeddings" in system.needs:
+    system: TrainedSystem, source: Source, training: Training, device: torch.device
+) -> TrainingFeatures:
+    """Real features of a run, or draws."""
+    if source.run is not None and source.data is None:
+        raise ValueError("the real features of a run need its images; name them with --data")
+    if source.run is None or source.data is None:
+        features = named(FeatureSet.load(source.features or Path()))
+        vectors = _embeddings(system, features, source)
+        return TrainingFeatures.drawn(features, training.draws, training.seed, vectors, signal=training.signal)
+    run = open_run(source.run, source.data, source.lists)
+    extractor = run.extractor(str(device))
+    features = features_of(run, extractor, Contents())
+    vectors = _embeddings(system, features, source)
+    plain, turned = collect_base(extractor, run.images, run.split, turned=system.uses_turned)
+    return TrainingFeatures.real(features, plain, turned, vectors)
+
+
+def _embeddings(system: TrainedSystem, features: FeatureSet, source: Source) -> NDArray[Any] | None:
+    if "embeddings" not in system.needs:
+        return None
+    vectors = find_embeddings(features, source.embeddings)
+    if vectors is None:
         raise ValueError(
             f"system '{system.name}' needs embeddings of the classes; name a set or a file with --embeddings"
         )
-
-    def make(training: Training) -> TrainingFeatures:
-        if run is None or extractor is None:
-            return TrainingFeatures.drawn(features, training.draws, training.seed, vectors, signal=training.signal)
-        plain, turned = collect_base(extractor, run.images, run.split, turned=system.uses_turned)
-        return TrainingFeatures.real(features, plain, turned, vectors)
-
-    return make
+    return vectors
 
 
 def _refuse_unused(given: Mapping[str, str], used: Set[str], system: str) -> None:

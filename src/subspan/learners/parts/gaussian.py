@@ -25,6 +25,7 @@ class GaussianSystem(System):
 
     arrays = "numpy"
     from_examples = True
+    needs = frozenset({"means", "covariance"})
     tukey: float = option(0.5, "power that features, negative ones set to 0, are raised to; 1 leaves them alone")
     factors: int = option(24, "directions kept of a novel class's own covariance; 24 is all of 25 examples'")
     samples: int = option(200, "draws for every base class, where statistics of transformed features are needed")
@@ -32,10 +33,6 @@ class GaussianSystem(System):
 
     def __post_init__(self) -> None:
         check_options(self, positive=("tukey",), at_least={0: ("factors",), 2: ("samples",)})
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"means", "covariance"})
 
     @property
     def power(self) -> float:

@@ -35,6 +35,7 @@ class Alice(System, CosineLearner):
     summary = "cosine to means, base means of as few examples as novel ones; no training"
     reference = "Peng et al., ECCV 2022"
     marks = "C; base examples drawn from statistics: ours"
+    needs = frozenset({"means", "covariance"})
     images: int = option(5, "examples in a base mean, those nearest to the class mean")
     samples: int = option(500, "examples drawn for every base class, of which these are the nearest")
     seed: int = option(0, "seed of the draws")
@@ -42,10 +43,6 @@ class Alice(System, CosineLearner):
     def __post_init__(self) -> None:
         if not 1 <= self.images <= self.samples:
             raise ValueError(f"images must lie between 1 and samples ({self.samples}); got {self.images}")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"means", "covariance"})
 
     def base_rows(self, base: Base) -> FloatArray:
         drawn = base_samples(base.means, base.covariance, self.samples, self.seed)

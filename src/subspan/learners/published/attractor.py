@@ -53,6 +53,7 @@ class Attractor(TrainedSystem):
     reference = "Ren et al., NeurIPS 2019"
     marks = "C; ablations M; masks of -inf, implicit gradients by conjugate gradients, sessions beyond the first: ours"
     uses_bias = True
+    only_batches = True
     training = Training(steps=8000, batch=1, rates=(1e-3, 1e-4), rate_cuts=(0.5,))
     shots: int = option(5, "support examples of a class in the episodes that the attractors are trained on")
     pull: Literal["attention", "static", "none"] = option("attention", "where novel rows are drawn to")
@@ -123,11 +124,7 @@ class Attractor(TrainedSystem):
         trained = self.part(state.base)
         exact = state.base.rows.double()
         part, system = trained.to(exact), self.as_trained(trained)
-        single = state.rows.ndim == 2
-        rows = with_places(state.rows, session)
-        rows, support, labels = (
-            tensor[None] if single else tensor for tensor in (rows, session.support, session.labels)
-        )
+        rows, support, labels = with_places(state.rows, session), session.support, session.labels
         learning = set(session.classes)
         old = [c for c in range(rows.shape[-2]) if c not in learning]
         place = torch.empty(rows.shape[-2], dtype=torch.int64, device=rows.device)
@@ -137,6 +134,4 @@ class Attractor(TrainedSystem):
         learned, steps = attracted_rows(
             support.double(), place[labels], rows[:, old].double(), targets, part["log_strength"].exp()
         )
-        learned = learned.to(rows)
-        learned, steps = (learned[0], steps[0]) if single else (learned, steps)
-        return state.after(rows=with_learned(state, session, learned), steps=steps)
+        return state.after(rows=with_learned(state, session, learned.to(rows)), steps=steps)

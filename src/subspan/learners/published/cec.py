@@ -45,6 +45,7 @@ class Cec(TrainedSystem):
     summary = "class means and the query adapt to each other by meta-trained attention, then cosine"
     reference = "Zhang et al., CVPR 2021"
     marks = "C; backbone frozen, other base classes where there are no turned images: ours"
+    needs = frozenset({"means"})
     uses_turned = True
     training = Training(
         steps=5000,
@@ -62,10 +63,6 @@ class Cec(TrainedSystem):
 
     def __post_init__(self) -> None:
         check_options(self, at_least={1: ("ways", "shots", "queries")}, below_one=("dropout",))
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"means"})
 
     def train_part(self, features: TrainingFeatures, run: TrainingRun) -> dict[str, Tensor]:
         width, rows, generator = features.width, features.base.rows, run.generator("start")

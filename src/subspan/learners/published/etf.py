@@ -53,6 +53,7 @@ class EtfNeck(SessionTrainedSystem):
     summary = "a neck trained towards the corners of a fixed simplex, further in every session"
     reference = "Yang et al. (NC-FSCIL), ICLR 2023"
     marks = "C; neck on frozen features, fewer base steps: ours"
+    needs = frozenset({"means"})
     training = Training(
         steps=1000,
         batch=512,
@@ -77,10 +78,6 @@ class EtfNeck(SessionTrainedSystem):
         if not 2 <= self.classes <= self.width:
             raise ValueError(f"classes must lie between 2 and width ({self.width}); got {self.classes}")
         check_options(self, not_negative=("hidden", "more_steps", "rate"), positive=("steps", "batch", "shots"))
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"means"})
 
     def train_part(self, features: TrainingFeatures, run: TrainingRun) -> dict[str, Tensor]:
         examples, labels = features.examples()

@@ -40,6 +40,7 @@ class FrozenIdlvq(SessionTrainedSystem):
     summary = "nearest learned reference vector, frozen features; a reconstruction"
     reference = "Chen and Lee (IDLVQ-C, frozen form), ICLR 2021"
     marks = "M: a reconstruction; frozen features: ours"
+    needs = frozenset({"means"})
     uses_memory = True
     training = Training(steps=500, batch=512, rates=(1e-3, 1e-4), rate_cuts=(0.7,))
     of_the_part = ("base_intra",)
@@ -51,10 +52,6 @@ class FrozenIdlvq(SessionTrainedSystem):
 
     def __post_init__(self) -> None:
         check_options(self, not_negative=("base_intra", "intra", "steps", "rate"))
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"means"})
 
     def train_part(self, features: TrainingFeatures, run: TrainingRun) -> dict[str, Tensor]:
         examples, labels = features.examples()

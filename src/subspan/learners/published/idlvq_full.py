@@ -12,7 +12,7 @@ from subspan.engine.statistics import class_means
 from subspan.learners.parts.vectors import euclidean_scores, unit
 from subspan.learners.published.idlvq import quantisation_loss, spread_within
 from subspan.learners.registry import register
-from subspan.learners.training.network_system import NetworkSystem, Prepared, in_state, learn_apart, tail_in
+from subspan.learners.training.network_system import NetworkSystem, Prepared, in_state, tail_in
 from subspan.learners.training.run import Training, TrainingRun
 from subspan.learners.training.session_training import Parameters, descend
 from subspan.train.maps import SplitMaps
@@ -93,21 +93,16 @@ class Idlvq(NetworkSystem):
         return QuantisedBase(maps, run, references, {**learned, "exemplars": exemplars}, unit_length)
 
     def learn(self, state: State, session: Session) -> State:
-        def learn(problem: int, own: Parameters) -> tuple[dict[str, Tensor], Tensor]:
-            learned = self._session(own["rows"], own, session.support[problem, :, 0], session.labels[problem])
-            return learned, learned.pop("loss")
-
-        return learn_apart(state, session, learn, self.epochs, self.prepared.run.tell)
+        return self.learn_apart(state, session, self.epochs)
 
     def scores(self, state: State, queries: Tensor) -> Tensor:
         unit_length, features = self.prepared.unit_length, unit(self.features_of(state, queries))
         gamma = state["log_gamma"].exp()[:, None, None]
         return gamma * euclidean_scores(state.rows / unit_length, features / unit_length)
 
-    def _session(self, old: Tensor, state: Parameters, positions: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """References (C, d), the state and the last loss after one session of one problem; old references (C', d)."""
-        maps, unit_length = self.prepared.maps, self.prepared.unit_length
-        ways = tuple(range(len(old), int(labels.max()) + 1))
+    def learn_one(self, state: Parameters, session: Session, problem: int) -> dict[str, Tensor]:
+        maps, unit_length, ways = self.prepared.maps, self.prepared.unit_length, session.classes
+        old, positions, labels = state["rows"], session.support[problem, :, 0], session.labels[problem]
         shown = maps.at(torch.cat([positions, state["exemplars"].to(positions)]))
         every = torch.cat([labels, torch.arange(len(old), device=labels.device)])
         with torch.no_grad():

@@ -3,9 +3,11 @@
 No class has weights of its own: a new one brings its word vector.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import torch
+from scipy.cluster.vq import kmeans2
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, leaky_relu, log_softmax, softmax
 
@@ -55,6 +57,7 @@ class SemanticDistillation(SessionTrainedSystem):
     summary = "features mapped to word vectors; sessions train the mapping, old answers distilled"
     reference = "Cheraghian et al., CVPR 2021"
     marks = "M: equations recalled; frozen features, widths, stored examples: ours"
+    needs = frozenset({"embeddings"})
     uses_memory = True
     training = Training(steps=1000, batch=256, rates=(1e-3, 1e-4), rate_cuts=(0.7,), weight_decay=1e-4)
     of_the_part = ("superclasses", "width", "hidden", "scale")
@@ -74,10 +77,6 @@ class SemanticDistillation(SessionTrainedSystem):
             positive=("scale", "temperature"),
             not_negative=("keep", "steps", "rate"),
         )
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"embeddings"})
 
     def train_part(self, features: TrainingFeatures, run: TrainingRun) -> dict[str, Tensor]:
         examples, labels = features.examples()
@@ -185,15 +184,10 @@ def distillation(after: Tensor, before: Tensor, temperature: float) -> Tensor:
     return temperature**2 * kl_div(new, old, reduction="none", log_target=True).sum(-1).mean(-1)
 
 
-def clusters(vectors: Tensor, count: int, generator: torch.Generator, rounds: int = 50) -> Tensor:
+def clusters(vectors: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """The cluster (n,) of each vector (n, e) by k-means; a cluster that loses its last vector stays where it is."""
-    centres = vectors[torch.randperm(len(vectors), generator=generator)[:count].to(vectors.device)]
-    members = torch.cdist(vectors, centres).argmin(1)
-    for _ in range(rounds):
-        own = [vectors[members == c] for c in range(count)]
-        centres = torch.stack([part.mean(0) if len(part) else old for part, old in zip(own, centres, strict=True)])
-        nearest = torch.cdist(vectors, centres).argmin(1)
-        if torch.equal(nearest, members):
-            break
-        members = nearest
-    return members
+    points = vectors.cpu().double().numpy()
+    first = points[torch.randperm(len(points), generator=generator)[:count].numpy()]
+    with warnings.catch_warnings(action="ignore"):  # of clusters that lose their last vector
+        _, members = kmeans2(points, first, iter=50, minit="matrix")
+    return torch.from_numpy(members).to(vectors.device, torch.int64)

@@ -34,6 +34,7 @@ class Slda(System):
     summary = "running class means and one running covariance; no training"
     reference = "Hayes and Kanan, CVPR workshops 2020"
     marks = "M; exact sums: ours"
+    needs = frozenset({"means", "covariance"})
     arrays = "numpy"
     from_examples = True
     depends_on_scale = True
@@ -41,10 +42,6 @@ class Slda(System):
 
     def __post_init__(self) -> None:
         check_options(self, shares=("shrinkage",), positive=("shrinkage",))
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"means", "covariance"})
 
     def start(self, base: Base) -> State:
         """Rows are means (C, d); of examples also their within-class scatter (d, d) and number (1,) are kept."""

@@ -35,15 +35,12 @@ class Teen(System, CosineLearner):
     summary = "support means drawn towards similar base means; no training"
     reference = "Wang et al., NeurIPS 2023"
     marks = "C (tau, alpha: the released code's defaults)"
+    needs = frozenset({"means"})
     alpha: float = option(0.5, "share of similar base prototypes in a novel one")
     tau: float = option(16.0, "factor on the cosines whose softmax says how similar base prototypes are")
 
     def __post_init__(self) -> None:
         check_options(self, shares=("alpha",))
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"means"})
 
     def base_rows(self, base: Base) -> Array:
         return unit(base.means)

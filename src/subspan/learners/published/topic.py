@@ -12,7 +12,7 @@ from subspan.engine.contract import Session, State
 from subspan.engine.statistics import class_means
 from subspan.learners.parts.vectors import unit
 from subspan.learners.registry import register
-from subspan.learners.training.network_system import NetworkSystem, Prepared, in_state, learn_apart, tail_in
+from subspan.learners.training.network_system import NetworkSystem, Prepared, in_state, tail_in
 from subspan.learners.training.neural_gas import GasSettings, NeuralGas, describe, spread_start
 from subspan.learners.training.run import TrainingRun
 from subspan.learners.training.session_training import Parameters
@@ -97,29 +97,24 @@ class Topic(NetworkSystem):
         return (f"It keeps {self.nodes} images of the base classes, and one of every novel class, as anchors.",)
 
     def learn(self, state: State, session: Session) -> State:
-        def learn(problem: int, own: Parameters) -> tuple[dict[str, Tensor], Tensor]:
-            positions, labels = session.support[problem, :, 0], session.labels[problem]
-            return self._session(own, positions, labels, session.classes[0], session.seeds[problem])
-
-        return learn_apart(state, session, learn, self.epochs, self.prepared.run.tell)
+        return self.learn_apart(state, session, self.epochs)
 
     def scores(self, state: State, queries: Tensor) -> Tensor:
         return unit(self.features_of(state, queries)) @ state.rows.mT
 
-    def _session(
-        self, state: Parameters, positions: Tensor, labels: Tensor, first: int, seed: int
-    ) -> tuple[dict[str, Tensor], Tensor]:
-        """The state of one problem after its session, and the last loss (); support at positions (n,), labels (n,)."""
+    def learn_one(self, state: Parameters, session: Session, problem: int) -> dict[str, Tensor]:
         maps, old = self.prepared.maps, state["centres"]
-        novel = torch.arange(first, int(labels.max()) + 1, device=labels.device)
+        positions, labels = session.support[problem, :, 0], session.labels[problem]
+        novel = torch.tensor(session.classes, device=labels.device)
         # A node at the mean of each new class, with the edges that its support makes.
         features = unit(maps.features(positions, tail_in(state)))
-        gas = NeuralGas(old, state["ages"]).joined(class_means(features, labels, tuple(novel.tolist())))
+        gas = NeuralGas(old, state["ages"]).joined(class_means(features, labels, session.classes))
         gas = gas.fed(features, self._gas, moving=False)
         node_labels = torch.cat([state["labels"], novel])
         # New nodes shun their neighbours with other labels, (K, N + K).
         apart = gas.neighbours()[len(old) :] & (node_labels[len(old) :, None] != node_labels)
-        learned, loss = self._descend(state, positions, labels - first, gas.centres[len(old) :], apart, seed)
+        seed, own_node = session.seeds[problem], labels - session.classes[0]
+        learned = self._descend(state, positions, own_node, gas.centres[len(old) :], apart, seed)
 
         # Each new node keeps the nearest image of its support.
         features, centres = unit(maps.features(positions, tail_in(learned))), learned["centres"]
@@ -127,20 +122,21 @@ class Topic(NetworkSystem):
         squares = (features - centres[:, None]).square()  # (K, n, d)
         variance = (squares * own[..., None]).sum(1) / own.sum(1, keepdim=True)
         images = positions[squares.sum(-1).masked_fill(~own, torch.inf).argmin(1)].to(state["images"])
-        after = {
+        return {
             "rows": torch.cat([state["rows"], learned["rows"]]),
             "centres": torch.cat([old, centres]),
             "ages": gas.ages,
             "variance": torch.cat([state["variance"], variance]),
             "labels": node_labels,
             "images": torch.cat([state["images"], images]),
+            "loss": learned["loss"],
+            **in_state(tail_in(learned)),
         }
-        return {**after, **in_state(tail_in(learned))}, loss
 
     def _descend(
         self, state: Parameters, positions: Tensor, own_node: Tensor, centres: Tensor, apart: Tensor, seed: int
-    ) -> tuple[dict[str, Tensor], Tensor]:
-        """Rows and nodes of the new classes and the tail after the epochs of one session, and the last loss ().
+    ) -> dict[str, Tensor]:
+        """Rows and nodes of the new classes, the tail and the last loss () after the epochs of one session.
 
         The support is at positions (n,), its nodes are own_node (n,) of centres (K, d).
         """
@@ -172,7 +168,7 @@ class Topic(NetworkSystem):
                 value.backward()
             optimiser.step()
             slower.step()
-        return {name: leaf.detach() for name, leaf in leaves.items()}, value.detach()
+        return {name: leaf.detach() for name, leaf in leaves.items()} | {"loss": value.detach()}
 
     @property
     def _gas(self) -> GasSettings:

@@ -6,7 +6,7 @@ maps to the system where others get features; rows are as usual.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from subspan.backbones.cut import Where
 from subspan.engine.contract import Base, Session, State
 from subspan.learners.parts.system import System
-from subspan.learners.training.run import Tell, Training, TrainingRun
+from subspan.learners.training.run import Training, TrainingRun
 from subspan.learners.training.session_training import Parameters
 from subspan.train.maps import SplitMaps
 
@@ -77,34 +77,29 @@ class NetworkSystem(System):
     def start(self, base: Base) -> State:
         return super().start(base).after(**self.prepared.state)
 
+    def learn_apart(self, state: State, session: Session, steps: int) -> State:
+        """Learn the problems of a session one after the other, each by `learn_one`, in as many steps."""
+        count, tell = len(state.rows), self.prepared.run.tell
+        stage = f"session of classes {session.classes[0]} to {session.classes[-1]}"
+        learned = []
+        for problem in range(count):
+            learned.append(self.learn_one(of_problem(state.arrays, problem), session, problem))
+            if tell is not None:
+                tell(stage, problem + 1, count, float(learned[-1]["loss"]))
+        together = {name: torch.stack([own[name] for own in learned]) for name in learned[0]}
+        loss = together.pop("loss")
+        if not bool(torch.isfinite(loss).all()):
+            raise ValueError(f"the loss of a {stage} became {loss.tolist()}; try smaller rates")
+        return state.after(**together, steps=steps, loss=loss)
+
+    def learn_one(self, state: Parameters, session: Session, problem: int) -> dict[str, Tensor]:
+        """The arrays of one problem, and the last ``loss`` () beside them, after a session."""
+        raise NotImplementedError
+
     def features_of(self, state: State, queries: Tensor) -> Tensor:
         """Features (E, q, d) of queries (q, 1), which are positions, by the tail of each problem."""
         tails = [tail_in(of_problem(state.arrays, problem)) for problem in range(len(state.rows))]
         return torch.stack([self.prepared.maps.features(queries[:, 0], tail) for tail in tails])
-
-
-def learn_apart(
-    state: State,
-    session: Session,
-    learn: Callable[[int, Parameters], tuple[Mapping[str, Tensor], Tensor]],
-    steps: int,
-    tell: Tell | None,
-) -> State:
-    """Learn the problems of a session one after the other, all in as many steps.
-
-    ``learn`` takes the number of a problem and its arrays to its arrays and the last loss () after the session.
-    """
-    count, stage = len(state.rows), f"session of classes {session.classes[0]} to {session.classes[-1]}"
-    learned = []
-    for problem in range(count):
-        learned.append(learn(problem, of_problem(state.arrays, problem)))
-        if tell is not None:
-            tell(stage, problem + 1, count, float(learned[-1][1]))
-    arrays, losses = zip(*learned, strict=True)
-    if not all(bool(torch.isfinite(loss)) for loss in losses):
-        raise ValueError(f"the loss of a {stage} became {[float(loss) for loss in losses]}; try smaller rates")
-    together = {name: torch.stack([own[name] for own in arrays]) for name in arrays[0]}
-    return state.after(**together, steps=steps, loss=torch.stack(losses))
 
 
 def of_problem(arrays: Parameters, problem: int) -> dict[str, Tensor]:

@@ -1,17 +1,23 @@
 """Systems with a part that is trained on the base classes: how that is done and where the result is found."""
 
+import json
+import time
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor
 
 from subspan.engine.contract import Base
 from subspan.learners.parts.system import System
 from subspan.learners.training.features import TrainingFeatures
 from subspan.learners.training.run import Training, TrainingRun
-from subspan.learners.training.trained_part import TrainedPart, TrainedPartError, find_part
+from subspan.learners.training.trained_part import TrainedPart, TrainedPartError, find_part, signature_of
+from subspan.progress import shown_stages
 from subspan.values import option
 
 
@@ -23,8 +29,8 @@ class DrawnFeaturesWarning(UserWarning):
 class TrainedSystem(System):
     """A system with a part that is trained once, on the base classes, before any session.
 
-    `subspan train --system NAME` calls `train_part` and writes what it gives with the system's options; the option
-    ``trained`` names that file, or a folder in which the one that belongs to the base rows at hand is found. Options
+    `subspan train --system NAME` writes what `train_part` gives with the system's options; the option ``trained`` names
+    that file, or a folder in which the one that belongs to the base rows at hand is found. Options
     that were not set are those that the part was trained with.
     """
 
@@ -36,6 +42,30 @@ class TrainedSystem(System):
     @abstractmethod
     def train_part(self, features: TrainingFeatures, run: TrainingRun) -> dict[str, Tensor]:
         """Train on the base classes: the tensors that a session needs. Features are on the run's device."""
+
+    def train(
+        self,
+        settings: Training,
+        found: TrainingFeatures,
+        out: Path,
+        device: torch.device,
+        *,
+        resume: bool,
+        made: Mapping[str, Any],
+    ) -> TrainedPart:
+        """Train and write a part; ``made`` is stored beside it."""
+        options, signature = self.part_options(), signature_of(found.base.rows).tolist()
+        identity = json.dumps([self.name, options, found.source, signature, float(found.features.sum())])
+        began = time.perf_counter()
+        with shown_stages() as tell:
+            run = TrainingRun(settings, device, out, resume, identity, tell=tell)
+            tensors = self.train_part(found.to(device), run)
+        about = {**run.record(began), "steps": settings.steps, **made}
+        about |= {"classes": found.class_count, "turned": found.turned is not None}
+        part = TrainedPart(self.name, options, tensors, found.width, tuple(signature), found.source, about)
+        part.save(out)
+        run.clear()
+        return part
 
     def part(self, base: Base) -> TrainedPart:
         """The trained part for these base rows; one sentence where there is none."""
