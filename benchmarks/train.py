@@ -168,6 +168,7 @@ def main() -> None:
     parser.add_argument("--models", type=int, nargs="*", default=[1, 2, 3], help="how many at once; none: skip")
     parser.add_argument("--steps", type=int, default=400, help="timed steps per model")
     parser.add_argument("--recipe", default="paper")
+    parser.add_argument("--backbone", default="", help="another one than the recipe's")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--precision", default="auto", help="auto, bf16 or fp32")
     parser.add_argument("--execution", default="auto", help="graph, compiled or eager")
@@ -178,8 +179,10 @@ def main() -> None:
     parser.add_argument("--kernels", action="store_true", help="also show where the time of a step goes")
     given = parser.parse_args()
     device = find_device(given.device)
+    recipe = member_recipe(find_recipe(given.recipe))
     recipe = dataclasses.replace(
-        member_recipe(find_recipe(given.recipe)),
+        recipe,
+        backbone=given.backbone or recipe.backbone,
         batch_size=given.batch,
         width=given.width,
         precision=given.precision,
@@ -214,7 +217,9 @@ def main() -> None:
                 f"{memory:.1f}",
                 f"{set_up:.0f}",
             )
-            console.print(f"{count} at once: {rate:,.0f} images/s, set-up {set_up:.0f} s", highlight=False)
+            hours = count * recipe.epochs * IMAGES / rate / 3600
+            said = f"{count} at once: {rate:,.1f} images/s, set-up {set_up:.0f} s; {hours:,.1f} hours for base sessions"
+            console.print(said, highlight=False)
         if steps:
             console.print(table)
         if given.check:

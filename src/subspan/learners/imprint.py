@@ -12,7 +12,10 @@ from subspan.learners.registry import register
 @register
 @dataclass(frozen=True)
 class Imprint(CosineLearner):
-    """Imprinted weights in the form of Ren et al.'s re-run: raw features are averaged, then normalised once."""
+    """Imprinted weights in the form of Ren et al.'s re-run: raw features are averaged, then normalised once.
+
+    Predictions are the released code's on the same features.
+    """
 
     name = "imprint"
     summary = "normalised support mean beside the learned base rows; no training"

@@ -27,7 +27,8 @@ class Subspace(Regularizer):
     """Subspace regularization, Eq. 5 and 6, with the projector from a truncated SVD.
 
     Softmax with weight decay drives the sum of the base rows to zero, so their numerical rank is one less than their
-    number. A plain QR (``basis=qr``, the paper's) keeps that last direction, which training never shaped.
+    number. A plain QR (``basis=qr``, the paper's) keeps that last direction, which training never shaped: with it
+    values, gradients, steps and the predictions of all eight sessions are the released code's.
     """
 
     name = "subspace"

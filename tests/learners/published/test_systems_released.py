@@ -20,7 +20,7 @@ with np.load(Path(__file__).resolve().parents[2] / "data" / "released-systems.np
 SESSIONS, BASE_COUNT = 3, 6
 
 
-def check(learner, released, *, unit=1.0, within=1e-5):
+def check(learner, released, *, unit=1.0, within=1e-5, sessions=SESSIONS):
     """Scores and predictions after every session; features are given times ``unit``."""
 
     def given(name):
@@ -30,7 +30,7 @@ def check(learner, released, *, unit=1.0, within=1e-5):
     means = np.stack([examples[labels == c].mean(0) for c in range(BASE_COUNT)])
     base = Base(DATA["rows"].astype(np.float64), means, examples=examples, labels=labels)
     state = engine.start(learner, base)
-    for t in range(SESSIONS):
+    for t in range(sessions):
         if t:
             support, of = given(f"s0{t}")
             state = engine.learn(learner, state, engine.session_of(support, of, sorted(set(of.tolist()))))
@@ -51,6 +51,10 @@ def check(learner, released, *, unit=1.0, within=1e-5):
 )
 def test_predictions_are_those_of_the_released_code(spec, released):
     check(create_method(spec), released)
+
+
+def test_ncm_predicts_the_base_session_as_the_helpers_of_teens_code():
+    check(create_method("ncm"), "teen", sessions=1)
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ class NearestClassMean(System):
     CEC (Zhang et al., CVPR 2021), FACT and TEEN. Setting: multi-session, backbone trained with a cosine head of scale
     16.
 
-    Departures [ours]: any backbone, whatever its head. Support means run over augmented copies. A feature file keeps
-    means of raw base features only, so with ``before`` a base prototype is the normalised raw mean.
+    Predictions are those of the released helpers on the same features. Departures [ours]: any backbone, whatever its
+    head. Support means run over augmented copies. A feature file keeps means of raw base features only, so with
+    ``before`` a base prototype is the normalised raw mean.
     """
 
     arrays = "numpy"
