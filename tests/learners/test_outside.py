@@ -102,6 +102,24 @@ def test_a_method_by_its_path_and_one_by_an_entry_point_on_the_command_line(fold
     assert [one["method"] for one in json.loads(told.read_text())] == ["mine.half:Half:share=0.25", "nearest"]
 
 
+def test_import_makes_what_a_module_registers_known_by_name(folder, tmp_path):
+    assert "how much of the mean" in run(folder, "methods", "half", "--import", "mine.half").stdout
+    assert "a share of the mean" in run(folder, "methods", "--import", "mine.half").stdout
+    words = ["bench", "--import", "mine.half", "--method", "half:share=0.25", "--draws", "1", "--no-memory"]
+    done = run(folder, *words, "--workers", "2", "--json", str(tmp_path / "out.json"))
+    assert done.returncode == 0, done.stderr
+    assert [one["method"] for one in json.loads((tmp_path / "out.json").read_text())] == ["mine.half:Half:share=0.25"]
+    for command in (
+        ["bench"],
+        ["methods"],
+        ["reproduce", "multi-session"],
+        ["sweep", "a.npz", "--out", "b", "--try", "c=1"],
+    ):
+        done = run(folder, *command, "--import", "mine.nothing")
+        assert done.returncode == 2
+        assert "--import mine.nothing: No module named 'mine.nothing'; it must be installed" in done.stderr
+
+
 def test_listing_names_what_is_outside_and_imports_none_of_it(folder):
     done = run(folder, "-c", "from subspan.learners.registry import list_methods; print(list_methods())")
     assert "'nearest'" in done.stdout

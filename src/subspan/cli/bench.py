@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from subspan.cli.parts.facts import run_facts
-from subspan.cli.parts.flags import Values, with_flags
+from subspan.cli.parts.flags import ImportOption, Values, with_flags
 from subspan.engine.contract import Learner
 from subspan.experiments.config import Config
 from subspan.experiments.fan_out import Placement
@@ -40,6 +40,7 @@ def bench(
         list[str] | None,
         typer.Option(help="NAME[:option=value,...], repeatable; default all that the files allow (`subspan methods`)."),
     ] = None,
+    imports: ImportOption = None,
     config: Annotated[
         str | None,
         typer.Option(help="Run the settings of a config, as `subspan sweep` writes it, instead of --method."),

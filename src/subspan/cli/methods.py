@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from subspan.cli.parts.flags import ImportOption
 from subspan.cli.parts.tables import options_table, show, table
 from subspan.learners.published import MARKS
 from subspan.learners.registry import LEARNERS, kind_of, list_methods, method_class, method_options, summary_of
@@ -12,6 +13,7 @@ from subspan.learners.registry import LEARNERS, kind_of, list_methods, method_cl
 
 def methods(
     name: Annotated[str | None, typer.Argument(help="A method or system, to explain with its options.")] = None,
+    imports: ImportOption = None,
 ) -> None:
     """List the methods and the published systems; with a name, what one does and its options.
 

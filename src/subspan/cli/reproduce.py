@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from subspan.cli.parts.facts import run_facts
-from subspan.cli.parts.flags import Values, with_flags
+from subspan.cli.parts.flags import ImportOption, Values, with_flags
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.report.html import write_page
 from subspan.experiments.report.render import to_console
@@ -37,6 +37,7 @@ def multi_session(
     report: ReportOption = None,
     markdown: MarkdownOption = None,
     recipe: RecipeOption = None,
+    imports: ImportOption = None,
     *,
     sources: Values,
     placement: Values,
@@ -62,6 +63,7 @@ def single_session(
     report: ReportOption = None,
     markdown: MarkdownOption = None,
     recipe: RecipeOption = None,
+    imports: ImportOption = None,
     *,
     sources: Values,
     chosen: Values,

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from subspan.cli.parts.facts import command_line, version
-from subspan.cli.parts.flags import Values, with_flags
+from subspan.cli.parts.flags import ImportOption, Values, with_flags
 from subspan.experiments.config import PROTOCOLS, Config, Setting
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError
@@ -41,6 +41,7 @@ def sweep(
     method: Annotated[
         list[str] | None, typer.Option(help="NAME[:option=value,...], repeatable; what is given here is not tried.")
     ] = None,
+    imports: ImportOption = None,
     config: Annotated[
         str | None, typer.Option(help="Start from the settings of a config; what it has as given is not tried.")
     ] = None,

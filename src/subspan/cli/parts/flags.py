@@ -13,6 +13,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Collection
+from importlib import import_module
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
@@ -24,6 +25,23 @@ SET = "set_values"  # the parameter of --set
 _SET_OPTION = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="any other value of a recipe (`subspan recipes`); repeatable"),
+]
+
+
+def _import(modules: list[str] | None) -> list[str] | None:
+    for module in modules or ():
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise ValueError(f"--import {module}: {error}; it must be installed, or on PYTHONPATH") from error
+    return modules
+
+
+ImportOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import", metavar="MODULE", callback=_import, help="Import this first, for methods it registers; repeatable."
+    ),
 ]
 
 
