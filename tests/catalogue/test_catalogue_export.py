@@ -28,7 +28,7 @@ def test_onnxruntime_gives_the_catalogues_probabilities(tmp_path: Path, backbone
 
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     about = json.loads(onnx.load(file).metadata_props[0].value)
-    assert about["preprocessing"] == made.PREPROCESSING.to_dict()
+    assert about["preprocessing"] == {"pixels": made.PREPROCESSING.to_dict()}
     assert about["version"] == catalogue.version
     for count in (1, 7):  # any size of batch
         images = made.photographs("pink", count, seed=5)
@@ -56,7 +56,7 @@ def test_a_backbone_that_is_an_onnx_file_becomes_a_part_of_the_whole(tmp_path: P
     photographs = {name: made.photographs(name, 10) for name in ("red", "green", "blue")}
     catalogue, _ = Catalogue.create(tmp_path / "c.subspan", photographs, CatalogueOptions(backbone=f"onnx:{path}"))
     report = catalogue.export(tmp_path / "c.onnx", photographs["red"])
-    assert (report.agreed, report.input) == (10, ("n", 16, 16, 3))
+    assert (report.agreed, report.inputs) == (10, {"pixels": ("n", 16, 16, 3)})
     path.unlink()  # the whole needs it no more
     session = onnxruntime.InferenceSession(str(tmp_path / "c.onnx"), providers=["CPUExecutionProvider"])
     for count in (1, 5):  # any size of batch

@@ -74,7 +74,7 @@ def test_only_a_network_from_a_package_needs_no_trust(tmp_path: Path, loaded: li
     assert Catalogue.open(path).predict(made.photographs("red", 1))[0].name == "red"
     assert loaded == ["efficientnet-lite0"]
     forms = [form for form in list_sources() if ":" not in form]
-    assert forms == ["efficientnet-lite0", "efficientnet-lite2"]
+    assert forms == ["fast", "good", "best", "efficientnet-lite0", "efficientnet-lite2"]
     assert not any(map(is_packaged, NAMES))
 
 

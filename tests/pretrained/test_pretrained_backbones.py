@@ -197,7 +197,7 @@ def test_a_function_of_your_own_gives_a_backbone():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("resnet", "there is no backbone 'resnet'; names are efficientnet-lite0, efficientnet-lite2, hf:NAME"),
+        ("resnet", "there is no backbone 'resnet'; names are fast, good, best, efficientnet-lite0"),
         ("timm:", "is named timm:NAME; got 'timm:'"),
         ("efficientnet-lite0:b", "is named efficientnet-lite0"),
         ("subspan:nowhere", "no trained weights at nowhere"),
@@ -264,6 +264,7 @@ def test_the_preprocessing_of_hugging_face_files_is_understood(settings: dict, e
 def test_all_sources_are_listed():
     prefixes = [form.partition(":")[0] for form in list_sources()]
     assert prefixes == [
+        *("fast", "good", "best"),
         "efficientnet-lite0",
         "efficientnet-lite2",
         "hf",

@@ -80,9 +80,12 @@ def test_graphs_are_as_their_script_writes_them(name: str):
 
 def test_a_catalogue_on_a_packaged_network_is_exported_whole(tmp_path: Path):
     photographs = {name: made.photographs(name, 6) for name in ("red", "green", "blue")}
-    catalogue, _ = Catalogue.create(tmp_path / "c.subspan", photographs, CatalogueOptions())
+    catalogue, _ = Catalogue.create(tmp_path / "c.subspan", photographs, CatalogueOptions(backbone="good"))
     report = catalogue.export(tmp_path / "c.onnx", photographs["red"][:2])
-    assert (report.agreed, report.input) == (2, ("n", 224, 224, 3))
+    assert report.agreed == 2
+    sizes = [view.size for view in catalogue.backbone.views]
+    assert report.inputs == {f"pixels_{i}": ("n", size, size, 3) for i, size in enumerate(sizes, 1)}
+    assert sorted(set(sizes)) == [224, 260]
 
 
 # The file of weights

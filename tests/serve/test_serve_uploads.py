@@ -11,7 +11,7 @@ from PIL import Image
 from uploading import BASE, WRITE, pictures, uploads
 
 import made_photographs as made
-from subspan.images.decode import decode_image
+from subspan.pretrained.backbone import prepare
 from subspan.serve.settings import ServeSettings
 from subspan.serve.uploads import webp_pixels
 
@@ -135,11 +135,11 @@ def test_large_images_are_decoded_by_one_thread_and_small_ones_are_not_held_up(s
     client = serve(workers=4)
     threads: dict[bool, set[int]] = {True: set(), False: set()}
 
-    def decode(data, *arguments):
+    def decode(views, data, *arguments):
         threads[len(data) > 5_000].add(threading.get_ident())
-        return decode_image(data, *arguments)
+        return prepare(views, data, *arguments)
 
-    monkeypatch.setattr("subspan.serve.uploads.decode_image", decode)
+    monkeypatch.setattr("subspan.serve.uploads.prepare", decode)
     side = 3_000
     large = png(side, side, (b"\0" + bytes(side)) * side)
     small = made.encoded(made.photographs("red", 1)[0])

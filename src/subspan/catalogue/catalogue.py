@@ -512,8 +512,9 @@ def _check_backbone(network: Backbone, snapshot: Snapshot) -> None:
             f"backbone '{network.name}' has other weights (SHA-256 {network.digest[:12]}...) than "
             f"'{stored['name']}', which this catalogue was made with ({stored['digest'][:12]}...)"
         )
-    if network.preprocessing.to_dict() != stored["preprocessing"]:
+    shown = stored["preprocessing"]
+    if network.about()["preprocessing"] != (shown if isinstance(shown, list) else [{**shown, "mirrored": False}]):
         raise CatalogueError(
             f"backbone '{network.name}' prepares photographs otherwise than when this catalogue was made: "
-            f"{network.preprocessing.to_dict()} instead of {stored['preprocessing']}"
+            f"{network.about()['preprocessing']} instead of {shown}"
         )

@@ -4,16 +4,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from subspan.catalogue.errors import CatalogueError
-from subspan.catalogue.onnx_graph import PIXELS, PROBABILITIES, make_graph
 from subspan.catalogue.snapshot import Snapshot
 from subspan.files.atomic import replacing
-from subspan.pretrained.backbone import Backbone, Image
+from subspan.pretrained.backbone import Backbone, Image, prepare
 
 TOLERANCE = 1e-3  # greatest difference of a probability that two ways of adding float32 numbers may make
 
@@ -25,7 +22,7 @@ class ExportReport:
     file: str
     bytes: int
     classes: int
-    input: tuple[int | str, ...]  # shape of "pixels"
+    inputs: dict[str, tuple[int | str, ...]]  # name and shape, one for each view of a photograph
     images: int  # it was checked with
     difference: float  # greatest between a probability of the file and of the catalogue, on these images
     agreed: int  # images on which both name the same class
@@ -48,21 +45,25 @@ def export_onnx(
         raise CatalogueError(
             f"exporting needs onnx, onnxruntime and onnxscript ({error}); install them: pip install 'subspan[onnx]'"
         ) from error
+    from subspan.catalogue.onnx_graph import PROBABILITIES, inputs_of, make_graph  # here: it needs them
+
     with replacing(file) as whole:
-        pixels = np.stack([backbone.preprocessing.pixels(image, f"number {i + 1}") for i, image in enumerate(images)])
+        shown = [prepare(backbone.views, image, f"number {place}") for place, image in enumerate(images, 1)]
+        views = dict(zip(inputs_of(backbone), map(np.stack, zip(*shown, strict=True)), strict=True))
         proto = make_graph(snapshot, backbone)
         about = {
             "classes": list(snapshot.classes),
-            "preprocessing": backbone.preprocessing.to_dict(),
+            "preprocessing": dict(zip(views, (view.to_dict() for view in backbone.views), strict=True)),
             "backbone": backbone.name,
             "version": snapshot.chain[-1],
             "rejection": {"share": share, "threshold": snapshot.threshold(share)},
         }
         onnx.helper.set_model_props(proto, {"subspan": json.dumps(about)})
-        expected = snapshot.probabilities(snapshot.scores(backbone.forward(pixels)))
+        expected = snapshot.probabilities(snapshot.scores(backbone.forward(*views.values())))
         onnx.save_model(proto, whole)
         session = onnxruntime.InferenceSession(str(whole), providers=["CPUExecutionProvider"])
-        found = np.concatenate([_run(session, pixels[:1]), _run(session, pixels[1:])])  # two sizes of batch
+        batches = [{name: pixels[part] for name, pixels in views.items()} for part in (slice(1), slice(1, None))]
+        found = np.concatenate([np.asarray(session.run([PROBABILITIES], one)[0]) for one in batches[: len(images)]])
         difference = float(np.abs(found - expected).max())
         if not difference <= TOLERANCE:
             raise CatalogueError(
@@ -73,14 +74,8 @@ def export_onnx(
         file=str(file),
         bytes=file.stat().st_size,
         classes=len(snapshot.classes),
-        input=tuple(session.get_inputs()[0].shape),
-        images=len(pixels),
+        inputs={one.name: tuple(one.shape) for one in session.get_inputs()},
+        images=len(images),
         difference=difference,
         agreed=int((found.argmax(axis=1) == expected.argmax(axis=1)).sum()),
     )
-
-
-def _run(session: Any, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
-    if len(pixels) == 0:
-        return np.zeros((0, session.get_outputs()[0].shape[1]))
-    return np.asarray(session.run([PROBABILITIES], {PIXELS: pixels})[0], np.float64)

@@ -1,39 +1,33 @@
 """The graph of a catalogue in ONNX: prepared pixels in, probabilities and familiarity out, for any number of images.
 
-A backbone in torch is exported together with the head. One that is an ONNX file already is put between a graph that
-normalises pixels and one that scores features.
+Each network stands between nodes that normalise its views and nodes that average their features; what scores the
+features of all networks comes last. A network in torch, and the head, are written by torch's exporter.
 """
 
 import contextlib
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
+import onnx
+import onnx.compose
+import onnx.version_converter
 import torch
+from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.snapshot import Snapshot
 from subspan.pretrained.backbone import Backbone, Preprocessing, TorchBackbone
+from subspan.pretrained.eye import Eye
 from subspan.pretrained.onnx_file import OnnxBackbone
-from subspan.values import normalised
 
 PIXELS, PROBABILITIES, FAMILIARITY = "pixels", "probabilities", "familiarity"
-INPUTS, FEATURES = "subspan_inputs", "subspan_features"
+FEATURES = "features"
 DOMAIN = ""  # the operators of ONNX itself
-
-
-class Normalise(nn.Module):
-    """Prepared pixels uint8 (n, size, size, 3) to inputs of a network (n, 3, size, size)."""
-
-    def __init__(self, preprocessing: Preprocessing) -> None:
-        super().__init__()
-        self.preprocessing = preprocessing
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        return normalised(pixels, self.preprocessing.mean, self.preprocessing.std)
 
 
 class Score(nn.Module):
@@ -50,19 +44,95 @@ class Score(nn.Module):
         return torch.softmax(scores, dim=1), torch.logsumexp(self.evidence(features), dim=1)
 
 
+def inputs_of(backbone: Backbone) -> list[str]:
+    """What the graph's inputs are called, one for each view."""
+    count = len(backbone.views)
+    return [PIXELS] if count == 1 else [f"{PIXELS}_{number}" for number in range(1, count + 1)]
+
+
 def make_graph(snapshot: Snapshot, backbone: Backbone) -> Any:
     """The whole catalogue as an ``onnx.ModelProto``."""
-    normalise, score, size = Normalise(backbone.preprocessing), Score(snapshot), backbone.preprocessing.size
-    pixels = torch.zeros(2, size, size, 3, dtype=torch.uint8)
     name = f"backbone '{backbone.name}' with method '{snapshot.classifier.method_}'"
-    if isinstance(backbone, TorchBackbone):
-        whole = nn.Sequential(normalise, deepcopy(backbone.module).cpu(), score)
-        return _export(whole, pixels, PIXELS, [PROBABILITIES, FAMILIARITY], name)
-    if isinstance(backbone, OnnxBackbone):
-        before = _export(normalise, pixels, PIXELS, [INPUTS], name)
-        after = _export(score, torch.zeros(2, backbone.dim), FEATURES, [PROBABILITIES, FAMILIARITY], name)
-        return _join(before, backbone, after)
-    raise CatalogueError(f"backbone '{backbone.name}' is neither torch nor an ONNX file, and cannot be exported")
+    networks = backbone.parts if isinstance(backbone, Eye) else [(backbone, backbone.views)]
+    head = _export(Score(snapshot), torch.zeros(2, backbone.dim), FEATURES, [PROBABILITIES, FAMILIARITY], name)
+    try:
+        return _joined(backbone, [(network, *_network(network, name), views) for network, views in networks], head)
+    except CatalogueError:
+        raise
+    except Exception as error:  # onnx raises kinds of its own for graphs it cannot convert or join
+        reason = " ".join(str(error).split())
+        raise CatalogueError(f"backbone '{backbone.name}' cannot be joined with the head: {reason}") from error
+
+
+def _network(network: Backbone, name: str) -> tuple[Any, str]:
+    """A network from normalised images to features as an ``onnx.ModelProto``, and the name of its input."""
+    if isinstance(network, TorchBackbone):
+        images = torch.zeros(2, 3, network.preprocessing.size, network.preprocessing.size)
+        return _export(deepcopy(network.module).cpu(), images, "images", [FEATURES], name), "images"
+    if not isinstance(network, OnnxBackbone):
+        raise CatalogueError(f"backbone '{network.name}' is neither torch nor an ONNX file, and cannot be exported")
+    model = onnx.load(network.file, load_external_data=not network.weights)
+    for tensor in model.graph.initializer if network.weights else ():
+        if tensor.name in network.weights:
+            tensor.CopyFrom(numpy_helper.from_array(network.weights[tensor.name], tensor.name))
+    return model, network.input
+
+
+def _joined(backbone: Backbone, parts: Sequence[tuple[Backbone, Any, str, Sequence[Preprocessing]]], head: Any) -> Any:
+    """One graph, of one version of ONNX's operators: the newest that any part uses."""
+    opset = max(_opset(model) for model in (head, *(model for _, model, *_ in parts)))
+    left, inputs, nodes, tensors, seen, models = iter(inputs_of(backbone)), [], [], [], [], []
+    for number, (network, model, taken, views) in enumerate(parts, 1):
+        prefix, shown = f"network_{number}/", []
+        model = onnx.compose.add_prefix(_at_opset(model, opset), prefix)
+        for view in views:
+            pixels = next(left)
+            inputs.append(helper.make_tensor_value_info(pixels, TensorProto.UINT8, ["n", view.size, view.size, 3]))
+            shown.append(f"{prefix}{pixels}/normalised")
+            _add_normalised(nodes, tensors, pixels, shown[-1], view)
+        nodes += [helper.make_node("Concat", shown, [prefix + taken], axis=0), *model.graph.node]
+        seen.append(model.graph.output[0].name)
+        if isinstance(backbone, Eye):
+            seen[-1] = _add_mean(nodes, tensors, seen[-1], len(views), network.dim)
+        models.append(model)
+    head = onnx.compose.add_prefix(_at_opset(head, opset), "head/", rename_inputs=False, rename_outputs=False)
+    nodes += [helper.make_node("Concat", seen, [FEATURES], axis=1), *head.graph.node]
+    models.append(head)
+    tensors += [tensor for model in models for tensor in model.graph.initializer]
+    return helper.make_model(
+        helper.make_graph(nodes, "catalogue", inputs, head.graph.output, tensors),
+        opset_imports={one.domain: one for model in models for one in model.opset_import}.values(),
+        functions=[function for model in models for function in model.functions],
+        ir_version=max(model.ir_version for model in models),
+    )
+
+
+def _add_normalised(nodes: list[Any], tensors: list[Any], pixels: str, result: str, view: Preprocessing) -> None:
+    """Nodes from pixels (n, size, size, 3) to inputs of a network (n, 3, size, size)."""
+    mean, std = (np.asarray(values, np.float32) for values in (view.mean, view.std))
+    scale, shift = f"{result}/scale", f"{result}/shift"
+    tensors += [numpy_helper.from_array(1 / (255 * std), scale), numpy_helper.from_array(mean / std, shift)]
+    nodes += [
+        helper.make_node("Cast", [pixels], [f"{result}/cast"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", [f"{result}/cast", scale], [f"{result}/scaled"]),
+        helper.make_node("Sub", [f"{result}/scaled", shift], [f"{result}/shifted"]),
+        helper.make_node("Transpose", [f"{result}/shifted"], [result], perm=[0, 3, 1, 2]),
+    ]
+
+
+def _add_mean(nodes: list[Any], tensors: list[Any], features: str, views: int, width: int) -> str:
+    """Nodes from the features of all views (views n, d) to their mean at length one (n, d), whose name is given."""
+    shape, axis, apart, mean, unit = (f"{features}/{part}" for part in ("shape", "axis", "apart", "mean", "unit"))
+    tensors += [
+        numpy_helper.from_array(np.array([views, -1, width]), shape),
+        numpy_helper.from_array(np.array([0]), axis),
+    ]
+    nodes += [
+        helper.make_node("Reshape", [features, shape], [apart]),
+        helper.make_node("ReduceMean", [apart, axis], [mean], keepdims=0),
+        helper.make_node("LpNormalization", [mean], [unit], axis=1),
+    ]
+    return unit
 
 
 def _export(module: nn.Module, example: Tensor, taken: str, given: list[str], name: str) -> Any:
@@ -82,32 +152,6 @@ def _export(module: nn.Module, example: Tensor, taken: str, given: list[str], na
     if program is None:
         raise CatalogueError(f"torch cannot write {name} as ONNX")
     return program.model_proto
-
-
-def _join(before: Any, backbone: OnnxBackbone, after: Any) -> Any:
-    """Three graphs in a row, of one version of ONNX's operators: the newest that any of them uses."""
-    import onnx
-    import onnx.compose
-    import onnx.numpy_helper
-
-    try:
-        network = onnx.load(backbone.file, load_external_data=not backbone.weights)
-        for tensor in network.graph.initializer if backbone.weights else ():
-            if tensor.name in backbone.weights:
-                tensor.CopyFrom(onnx.numpy_helper.from_array(backbone.weights[tensor.name], tensor.name))
-        opset = max(_opset(part) for part in (before, network, after))
-        before, network, after = (_at_opset(part, opset) for part in (before, network, after))
-        for part in (before, network, after):
-            part.ir_version = max(before.ir_version, network.ir_version, after.ir_version)
-            part.ClearField("metadata_props")  # the parts' own, which the whole does not keep
-        before = onnx.compose.add_prefix(before, "normalise/", rename_inputs=False, rename_outputs=False)
-        network = onnx.compose.add_prefix(network, "network/")
-        taken, given = f"network/{backbone.input}", network.graph.output[0].name
-        seen = onnx.compose.merge_models(before, network, io_map=[(INPUTS, taken)], outputs=[given])
-        return onnx.compose.merge_models(seen, after, io_map=[(given, FEATURES)], outputs=[PROBABILITIES, FAMILIARITY])
-    except Exception as error:  # onnx raises kinds of its own for graphs it cannot convert or join
-        reason = " ".join(str(error).split())
-        raise CatalogueError(f"backbone '{backbone.name}' cannot be joined with the head: {reason}") from error
 
 
 def _opset(model: Any) -> int:

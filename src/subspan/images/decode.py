@@ -43,6 +43,9 @@ class ReadOptions:
     progress: bool = True
 
 
+View = tuple[int | None, Fit, Image.Resampling]  # side (None: as it is), how another shape is fitted, how it is scaled
+
+
 def decode_image(
     data: bytes | Image.Image,
     file: str,
@@ -51,7 +54,12 @@ def decode_image(
     resample: Image.Resampling = Image.Resampling.BICUBIC,
 ) -> UInt8Array:
     """One image, encoded or opened by Pillow, as (size, size, 3), or as (height, width, 3) of its own with no size."""
-    limit = Image.MAX_IMAGE_PIXELS
+    return decode_views(data, file, [(size, fit, resample)])[0]
+
+
+def decode_views(data: bytes | Image.Image, file: str, views: Sequence[View]) -> list[UInt8Array]:
+    """One image as each of several views, opened once."""
+    limit, largest = Image.MAX_IMAGE_PIXELS, max(size or 0 for size, *_ in views)
     try:
         if isinstance(data, Image.Image):
             image = data
@@ -59,9 +67,14 @@ def decode_image(
             image = Image.open(io.BytesIO(data))
             if limit is not None and image.width * image.height > limit:
                 raise Image.DecompressionBombError
-            if size is not None and min(image.size) > 4 * size:
-                image.draft("RGB", (2 * size, 2 * size))  # JPEG only: decodes at 1/2, 1/4 or 1/8, never below this size
-        return _fitted(_rgb(ImageOps.exif_transpose(image), file), size, fit, resample)
+            if largest and min(image.size) > 4 * largest:
+                side = 2 * largest  # JPEG only: decodes at 1/2, 1/4 or 1/8, never below this size
+                image.draft("RGB", (side, side))
+        image = _rgb(ImageOps.exif_transpose(image), file)
+        if len(views) > 1 and min(image.size) > 4 * largest:
+            image = image.reduce(min(image.size) // (2 * largest))  # once, and not for every view
+        made = {view: _fitted(image, *view) for view in dict.fromkeys(views)}
+        return [made[view] for view in views]
     except DataError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):

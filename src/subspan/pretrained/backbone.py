@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from subspan.arrays import FloatArray
 from subspan.images.classfiles import ImageFile, read_file
-from subspan.images.decode import Fit, decode_image, usable_cores
+from subspan.images.decode import Fit, View, decode_views, usable_cores
 from subspan.images.errors import DataError
 
 if TYPE_CHECKING:  # torch is loaded where a network of torch is
     from torch import nn
 
 Pixels = NDArray[np.uint8]
-Image = bytes | os.PathLike[str] | PIL.Image.Image | Pixels | ImageFile
+Prepared = tuple[Pixels, ...]  # one photograph, (size, size, 3) for each view of a network
+Image = bytes | os.PathLike[str] | PIL.Image.Image | Pixels | ImageFile | Prepared
 Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"]
 
 
@@ -35,7 +36,8 @@ class Preprocessing:
     """How a photograph becomes the input of a network; it is stored with every model that uses the network.
 
     The shorter side is scaled to ``resize`` pixels (``fit="crop"``) or both sides are (``"squash"``), the middle
-    ``size`` x ``size`` cut out, and each channel of the values in [0, 1] shifted by ``mean`` and divided by ``std``.
+    ``size`` x ``size`` cut out, ``mirrored`` or not, and each channel of the values in [0, 1] shifted by ``mean`` and
+    divided by ``std``.
 
     >>> Preprocessing(size=2, resize=4).pixels(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))[..., 0].tolist()
     [[15, 18], [27, 30]]
@@ -47,6 +49,7 @@ class Preprocessing:
     std: tuple[float, ...] = (0.229, 0.224, 0.225)
     interpolation: Interpolation = "bicubic"
     fit: Fit = "crop"
+    mirrored: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= self.resize:
@@ -59,25 +62,18 @@ class Preprocessing:
 
     def pixels(self, image: Image, name: str = "given") -> Pixels:
         """One photograph as (size, size, 3); a bad one is a `DataError` that names it."""
-        resample = PIL.Image.Resampling[self.interpolation.upper()]
-        if isinstance(image, ImageFile):
-            image, name = image.read(), image.file
-        elif isinstance(image, os.PathLike):
-            name = os.fspath(image)
-            image = read_file(Path(image))
-        if isinstance(image, np.ndarray):
-            if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
-                raise DataError(
-                    f"image {name} must be uint8 (height, width, 3); got {image.dtype} {tuple(image.shape)}"
-                )
-            image = PIL.Image.fromarray(image)
-        if not isinstance(image, PIL.Image.Image | bytes):
-            raise DataError(
-                f"image {name} must be bytes, a path, a Pillow image or an array; got {type(image).__name__}"
-            )
-        square = decode_image(image, name, self.resize, self.fit, resample)
+        return prepare((self,), image, name)[0]
+
+    @property
+    def scaling(self) -> View:
+        """What `decode_views` makes of a photograph before `cut`."""
+        return self.resize, self.fit, PIL.Image.Resampling[self.interpolation.upper()]
+
+    def cut(self, square: Pixels) -> Pixels:
+        """The middle (size, size, 3) of a scaled photograph (resize, resize, 3)."""
         start = (self.resize - self.size) // 2
-        return square[start : start + self.size, start : start + self.size]
+        middle = square[start : start + self.size, start : start + self.size]
+        return middle[:, ::-1] if self.mirrored else middle
 
     def inputs(self, pixels: Pixels) -> FloatArray:
         """uint8 (n, size, size, 3) to network inputs (n, 3, size, size)."""
@@ -98,6 +94,25 @@ class Preprocessing:
         return cls(**plain)
 
 
+def prepare(views: Sequence[Preprocessing], image: Image, name: str = "given") -> Prepared:
+    """One photograph in each of the views, decoded once; a bad one is a `DataError` that names it."""
+    if isinstance(image, tuple):
+        return image
+    if isinstance(image, ImageFile):
+        image, name = image.read(), image.file
+    elif isinstance(image, os.PathLike):
+        name = os.fspath(image)
+        image = read_file(Path(image))
+    if isinstance(image, np.ndarray):
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
+            raise DataError(f"image {name} must be uint8 (height, width, 3); got {image.dtype} {tuple(image.shape)}")
+        image = PIL.Image.fromarray(image)
+    if not isinstance(image, PIL.Image.Image | bytes):
+        raise DataError(f"image {name} must be bytes, a path, a Pillow image or an array; got {type(image).__name__}")
+    squares = decode_views(image, name, [view.scaling for view in views])
+    return tuple(view.cut(square) for view, square in zip(views, squares, strict=True))
+
+
 class Backbone(ABC):
     """A network from photographs to features (n, dim), frozen; safe to use from several threads at once.
 
@@ -105,7 +120,7 @@ class Backbone(ABC):
     ----------
     name : as `load_backbone` takes it.
     dim : width of the features.
-    preprocessing : how photographs are shown to it.
+    views : how photographs are shown to it; most networks have one, their ``preprocessing``.
     digest : SHA-256 of its weights; features of different weights do not mix.
     """
 
@@ -122,9 +137,13 @@ class Backbone(ABC):
                 f"({wanted[:12]}...)"
             )
 
+    @property
+    def views(self) -> tuple[Preprocessing, ...]:
+        return (self.preprocessing,)
+
     @abstractmethod
-    def forward(self, pixels: Pixels) -> FloatArray:
-        """Features (n, dim) of prepared images (n, size, size, 3)."""
+    def forward(self, *views: Pixels) -> FloatArray:
+        """Features (n, dim) of prepared images, (n, size, size, 3) for each view."""
 
     def features(
         self,
@@ -144,9 +163,9 @@ class Backbone(ABC):
         features = np.full((len(images), self.dim), np.nan, np.float32)
         batches = [range(i, min(i + self.batch, len(images))) for i in range(0, len(images), self.batch)]
 
-        def prepared(place: int) -> Pixels | DataError:
+        def prepared(place: int) -> Prepared | DataError:
             try:
-                return self.preprocessing.pixels(images[place], f"number {place + 1}")
+                return prepare(self.views, images[place], f"number {place + 1}")
             except DataError as error:
                 return error
 
@@ -155,16 +174,16 @@ class Backbone(ABC):
             for places, following in zip(batches, [*batches[1:], range(0)], strict=False):
                 results = list(jobs.pop())
                 jobs.append(pool.map(prepared, following))  # decoded while the network works
-                good: dict[int, Pixels] = {}
+                good: dict[int, Prepared] = {}
                 for place, result in zip(places, results, strict=True):
-                    if isinstance(result, np.ndarray):
+                    if isinstance(result, tuple):
                         good[place] = result
                     elif bad is None:
                         raise result
                     else:
                         bad(place, result)
                 if good:
-                    features[list(good)] = self.forward(np.stack(list(good.values())))
+                    features[list(good)] = self.forward(*map(np.stack, zip(*good.values(), strict=True)))
                 if advance is not None:
                     advance(len(places))
         return features
@@ -175,7 +194,7 @@ class Backbone(ABC):
             "name": self.name,
             "dim": self.dim,
             "digest": self.digest,
-            "preprocessing": self.preprocessing.to_dict(),
+            "preprocessing": [view.to_dict() for view in self.views],
         }
 
 
@@ -205,9 +224,10 @@ class TorchBackbone(Backbone):
         self.preprocessing = preprocessing
         self.dim = feature_dim(self.module, preprocessing.size)
 
-    def forward(self, pixels: Pixels) -> FloatArray:
+    def forward(self, *views: Pixels) -> FloatArray:
         import torch
 
+        (pixels,) = views
         with torch.inference_mode():
             inputs = torch.from_numpy(self.preprocessing.inputs(pixels))
             return self.module(inputs.to(self.device, memory_format=torch.channels_last)).float().cpu().numpy()

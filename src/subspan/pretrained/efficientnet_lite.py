@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from subspan.files.arrays import arrays_digest
 from subspan.pretrained.backbone import Backbone, Preprocessing, TorchBackbone, sees_gpu
 from subspan.pretrained.onnx_file import OnnxBackbone
-from subspan.pretrained.registry import DEFAULT_BACKBONE, register_source
+from subspan.pretrained.registry import register_source
 from subspan.pretrained.torch_file import read_torch_file
 
-LITE0, LITE2 = DEFAULT_BACKBONE, "efficientnet-lite2"
+LITE0, LITE2 = "efficientnet-lite0", "efficientnet-lite2"
 SIZES = {LITE0: 224, LITE2: 260}
 LAST = "_fc."  # the layer of the 1000 classes it was trained on is no part of the features
 

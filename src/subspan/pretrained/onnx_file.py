@@ -78,7 +78,8 @@ class OnnxBackbone(Backbone):
             raise BackboneError(f"the first output of '{file}' must be features (n, d); it is {probe.shape}")
         self.dim = probe.shape[1]
 
-    def forward(self, pixels: Pixels) -> FloatArray:
+    def forward(self, *views: Pixels) -> FloatArray:
+        (pixels,) = views
         return np.asarray(self._session.run(None, {self.input: self.preprocessing.inputs(pixels)})[0], np.float32)
 
 

@@ -1,19 +1,27 @@
 """Backbones by name: ``efficientnet-lite0``, or a source and what it is asked for, as in ``timm:resnet50``.
 
-A new source is one decorated function in a file of its own, and no edit elsewhere.
+A new source is one decorated function in a file of its own, and no edit elsewhere. Views of a photograph stand behind
+a network's name, other networks behind a plus: ``timm:resnet50,crop,squash-mirrored+efficientnet-lite0,crop``.
 """
 
 import contextlib
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from pickle import UnpicklingError
 
 from subspan.pretrained.backbone import Backbone, BackboneError
+from subspan.pretrained.eye import VIEWS, Eye
 from subspan.registry import Entry, Registry
 
+EYES = {
+    "fast": "efficientnet-lite0,crop,crop-mirrored",
+    "good": "efficientnet-lite0,crop,squash-mirrored,tight+efficientnet-lite2,squash",
+    "best": "efficientnet-lite0,squash,tight,crop-mirrored+efficientnet-lite2,squash,tight-mirrored",
+}  # the packaged networks, by what they are good for
 DEFAULT_BACKBONE = "efficientnet-lite0"
 WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # the variable by which torch.load refuses to run what a pickle holds
 LONGEST = 400  # characters that are passed on of another package's message; some list all they know
@@ -29,10 +37,10 @@ register_source = SOURCES.named
 def list_sources() -> list[str]:
     """The forms that names of backbones take.
 
-    >>> list_sources()[0]
-    'efficientnet-lite0'
+    >>> list_sources()[:4]
+    ['fast', 'good', 'best', 'efficientnet-lite0']
     """
-    return [entry.name for entry in SOURCES.entries()]
+    return [*EYES, *(entry.name for entry in SOURCES.entries())]
 
 
 def load_backbone(name: str, digest: str | None = None) -> Backbone:
@@ -40,6 +48,18 @@ def load_backbone(name: str, digest: str | None = None) -> Backbone:
 
     With a ``digest``, other weights are refused before the network computes anything.
     """
+    networks = _networks(name)
+    if len(networks) == 1 and not networks[0][1]:
+        return _load(networks[0][0], digest)
+    digests = digest.split("+")[:-1] if digest else [None] * len(networks)
+    if len(digests) != len(networks):
+        raise BackboneError(f"backbone '{name}' is of {len(networks)} networks, and this model of {len(digests)}")
+    parts = [(_load(one, wanted), views) for (one, views), wanted in zip(networks, digests, strict=True)]
+    return Eye(parts, digest)
+
+
+def _load(name: str, digest: str | None) -> Backbone:
+    """One network."""
     source, what = _find(name)
     try:
         with _tensors_only() if source.facts.get("hub") else contextlib.nullcontext():
@@ -58,12 +78,24 @@ def load_backbone(name: str, digest: str | None = None) -> Backbone:
 
 
 def is_packaged(name: str) -> bool:
-    """Whether an installed package brings this network: loading it fetches nothing and reads nobody's files."""
-    return bool(_find(name)[0].facts.get("packaged"))
+    """Whether installed packages bring its networks: loading them fetches nothing and reads nobody's files."""
+    return all(_find(network)[0].facts.get("packaged") for network, _ in _networks(name))
+
+
+def _networks(name: str) -> list[tuple[str, list[str]]]:
+    """The networks of a backbone, each with its views."""
+    starts = "|".join(re.escape(form.partition(":")[0]) for form in list_sources())
+    found = []
+    for part in re.split(rf"\+(?=(?:{starts})(?:[:,+]|$))", EYES.get(name, name)):  # a file's name may hold a plus, too
+        network, *views = part.split(",")
+        while views and views[0] not in VIEWS:  # or a comma
+            network = f"{network},{views.pop(0)}"
+        found.append((network, views))
+    return found
 
 
 def _find(name: str) -> tuple[Entry, str]:
-    """The source of a backbone, and what it is asked for."""
+    """The source of a network, and what it is asked for."""
     prefix, colon, what = name.partition(":")
     source = next((entry for entry in SOURCES.entries() if entry.name.partition(":")[0] == prefix), None)
     if source is None:

@@ -33,7 +33,7 @@ class Service:
     def __init__(self, catalogue: Catalogue, settings: ServeSettings) -> None:
         self.catalogue, self.settings = catalogue, settings
         self.metrics = Metrics(lambda: len(catalogue.classes()), lambda: len(catalogue.sessions()))
-        self.decoder = Decoder(catalogue.backbone.preprocessing, settings)
+        self.decoder = Decoder(catalogue.backbone.views, settings)
         self.stage: Stage | None = None
         self.store_error: str | None = None
         self.writers = 0  # at work and waiting
@@ -55,7 +55,7 @@ class Service:
         """The version that answered, and its answers."""
 
         def work() -> tuple[str, list[Prediction]]:
-            features = self.catalogue.features(self.decoder.squares(files))
+            features = self.catalogue.features(self.decoder.prepared(files))
             while True:
                 version = self.catalogue.version
                 answers = self.catalogue.predict_features(features, top, reject)
@@ -78,7 +78,7 @@ class Service:
             check_name(name)  # before the photographs cost anything
             try:
                 tell("opening photographs", 0, len(files))
-                squares = self.decoder.squares(files, lambda done: tell("opening photographs", done, len(files)))
+                squares = self.decoder.prepared(files, lambda done: tell("opening photographs", done, len(files)))
                 return self.catalogue.add(name, squares, description, careful=careful, progress=tell)
             finally:
                 self.stage = None

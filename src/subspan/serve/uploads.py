@@ -11,13 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import BinaryIO
 
-import numpy as np
 import PIL.Image
-from numpy.typing import NDArray
 
-from subspan.images.decode import decode_image
 from subspan.images.errors import DataError
-from subspan.pretrained.backbone import Preprocessing
+from subspan.pretrained.backbone import Prepared, Preprocessing, prepare
 from subspan.serve.bodies import RefusedError
 from subspan.serve.settings import ServeSettings
 
@@ -27,27 +24,25 @@ LARGE = 8_000_000
 
 
 class Decoder:
-    """Uploads to squares (resize, resize, 3), which a backbone of this preprocessing takes as they are."""
+    """Uploads to what a backbone of these views takes as it is."""
 
-    def __init__(self, preprocessing: Preprocessing, settings: ServeSettings) -> None:
-        self.preprocessing, self.settings = preprocessing, settings
+    def __init__(self, views: Sequence[Preprocessing], settings: ServeSettings) -> None:
+        self.views, self.settings = views, settings
         self._large = ThreadPoolExecutor(1, "subspan-large")
 
-    def squares(
+    def prepared(
         self, files: Sequence[BinaryIO], advance: Callable[[int], object] = lambda done: None
-    ) -> list[NDArray[np.uint8]]:
+    ) -> list[Prepared]:
         """All uploads, or a refusal that says by number which one was bad; ``advance`` gets how many are done."""
-        squares = []
+        photographs = []
         for number, file in enumerate(files, 1):
-            squares.append(self._square(file.read(self.settings.max_image_bytes + 1), f"number {number}"))
+            photographs.append(self._prepared(file.read(self.settings.max_image_bytes + 1), f"number {number}"))
             advance(number)
-        return squares
+        return photographs
 
-    def _square(self, data: bytes, name: str) -> NDArray[np.uint8]:
+    def _prepared(self, data: bytes, name: str) -> Prepared:
         pixels = self._check(data, name)
-        shown = self.preprocessing
-        resample = PIL.Image.Resampling[shown.interpolation.upper()]
-        work = partial(decode_image, data, name, shown.resize, shown.fit, resample)
+        work = partial(prepare, self.views, data, name)
         try:
             return self._large.submit(work).result() if pixels > LARGE else work()
         except DataError as error:

@@ -136,9 +136,9 @@ def what(entry: SessionEntry) -> str:
 
 
 def export_text(report: "ExportReport") -> str:
-    shape = " x ".join(map(str, report.input))
+    shapes = ", ".join(" x ".join([name, *map(str, sides[1:])]) for name, sides in report.inputs.items())
     return (
-        f"{report.file}: {report.bytes / 1e6:.1f} MB, {count(report.classes, 'class')}, input {shape}.\n"
+        f"{report.file}: {report.bytes / 1e6:.1f} MB, {count(report.classes, 'class')}, takes {shapes}.\n"
         f"onnxruntime and the catalogue agree on {report.agreed} of {count(report.images, 'photograph')}; greatest "
         f"difference of a probability {report.difference:.1g}."
     )
