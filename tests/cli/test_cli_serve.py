@@ -49,7 +49,8 @@ def test_it_starts_says_where_answers_and_ends(catalogue: Path):
         write = {"Authorization": f"Bearer {token}"}
         assert httpx2.post(address + "classes", data={"name": "pink"}, files=images, headers=write).status_code == 201
         assert [one.name for one in Catalogue.open(catalogue).classes()] == ["blue", "green", "red", "pink"]
-        assert httpx2.post(address + "undo", headers=write).status_code == 200
+        last = httpx2.get(address + "sessions").json()["sessions"][-1]["version"]
+        assert httpx2.post(address + "undo", json={"version": last}, headers=write).status_code == 200
     finally:
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
@@ -65,7 +66,7 @@ def test_it_starts_says_where_answers_and_ends(catalogue: Path):
         (["CATALOGUE", "--trust", "--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid, port "),
         (["nowhere.subspan"], "there is nothing there"),
         (["CATALOGUE", "--token-file", "nowhere"], "'nowhere': No such file or directory"),
-        (["CATALOGUE", "--token-file", "short"], "the token in 'short' must have at least 16 characters"),
+        (["CATALOGUE", "--token-file", "short"], "'short': a token must have at least 16 characters"),
         (["CATALOGUE", "--rate", "0"], "rate must be positive; got 0.0"),
         (["CATALOGUE", "--workers", "-1"], "workers must be at least 0; got -1"),
     ],

@@ -40,9 +40,9 @@ def serve(colours: Catalogue):
     """Start a service with these settings; gives a client on the same machine."""
     clients = []
 
-    def start(catalogue: Catalogue = colours, **settings) -> TestClient:
-        settings = {"rate": 1e6, "burst": 10**6, **settings}
-        app = create_app(catalogue, ServeSettings(**settings), TOKEN)
+    def start(catalogue: Catalogue = colours, tokens=TOKEN, **settings) -> TestClient:
+        settings = {"rate": 1e6, "burst": 10**6, "pixel_rate": 1e12, **settings}
+        app = create_app(catalogue, ServeSettings(**settings), tokens)
         client = TestClient(app, base_url="http://127.0.0.1:8000", raise_server_exceptions=False)
         clients.append(client)
         return client.__enter__()

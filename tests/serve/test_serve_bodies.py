@@ -21,6 +21,7 @@ JSON = "application/json"
         (b'{"version": "SEEN"}', None, 415),
         (b"version=SEEN", FORM, 415),
         (b"", FORM, 415),
+        (b"", None, 415),
         (b'{"versoin": "SEEN"}', JSON, 422),
         (b'{"version": "LAST", "versoin": "SEEN"}', JSON, 422),
         (b'{"version": null}', JSON, 422),
@@ -42,10 +43,10 @@ def test_an_undo_that_is_not_understood_undoes_nothing(client, colours: Catalogu
     assert read(colours.path).current == last
 
 
-@pytest.mark.parametrize("route", ["/undo?version=SEEN", "/classes?description=pale"])
+@pytest.mark.parametrize("route", ["/undo?version=SEEN", "/classes?description=pale", "/predict?top=1"])
 def test_what_belongs_into_the_body_does_not_count_in_the_address(client, colours: Catalogue, route: str):
     last = add(client, "pink").json()["version"]
-    files = pictures("grey", 2) if route.startswith("/classes") else None
+    files = None if route.startswith("/undo") else pictures("grey", 2)
     refused = client.post(route, data=files and {"name": "grey"}, files=files, headers=WRITE)
     assert (refused.status_code, refused.json()["error"].partition(": ")[2]) == (
         422,
@@ -54,15 +55,15 @@ def test_what_belongs_into_the_body_does_not_count_in_the_address(client, colour
     assert read(colours.path).current == last
 
 
-def test_a_class_with_an_unknown_key_is_not_added(client, colours: Catalogue):
+@pytest.mark.parametrize("route", ["/predict", "/classes"])
+def test_a_form_with_an_unknown_key_is_refused(client, colours: Catalogue, route: str):
     before = colours.version
-    misspelt = client.post(
-        "/classes", data={"name": "pink", "descripton": "pale"}, files=pictures("pink", 2), headers=WRITE
-    )
-    assert (misspelt.status_code, misspelt.json()) == (422, {"error": "descripton: extra inputs are not permitted"})
+    said = {"name": "pink"} if route == "/classes" else {}
+    refused = client.post(route, data={**said, "descripton": "pale"}, files=pictures("pink", 2), headers=WRITE)
+    assert (refused.status_code, refused.json()) == (422, {"error": "descripton: extra inputs are not permitted"})
     second = [("image", file) for _, file in pictures("pink", 1)]
-    misspelt = client.post("/classes", data={"name": "pink"}, files=pictures("pink", 2) + second, headers=WRITE)
-    assert (misspelt.status_code, misspelt.json()) == (422, {"error": "image: extra inputs are not permitted"})
+    refused = client.post(route, data=said, files=pictures("pink", 2) + second, headers=WRITE)
+    assert (refused.status_code, refused.json()) == (422, {"error": "image: extra inputs are not permitted"})
     assert read(colours.path).current == before
 
 
@@ -101,15 +102,16 @@ def test_a_session_written_between_check_and_undo_is_not_undone(
 
 
 def test_no_write_was_forgotten(client):
-    """Every write of the schema, also ones to come: one kind of body, without unknown keys."""
+    """Every request with a body, and every write, also ones to come: one kind of body, without unknown keys."""
     schema = client.get("/openapi.json").json()
     bodies = {
         f"{method.upper()} {path}": operation["requestBody"]["content"]
         for path, operations in schema["paths"].items()
         for method, operation in operations.items()
-        if is_write(method.upper(), path)
+        if "requestBody" in operation or is_write(method.upper(), path)
     }
     assert {write: list(kinds) for write, kinds in bodies.items()} == {
+        "POST /predict": ["multipart/form-data"],
         "POST /classes": ["multipart/form-data"],
         "POST /undo": [JSON],
     }

@@ -8,7 +8,7 @@ import pytest
 from fastapi.routing import APIRoute
 from uploading import TOKEN, WRITE, add, pictures
 
-from subspan.serve.access import Access, find_token
+from subspan.serve.access import ASKING, Access, Token, find_tokens
 from subspan.serve.app import create_app
 from subspan.serve.guard import Guard
 from subspan.serve.service import Service
@@ -72,18 +72,30 @@ def test_elsewhere_everything_but_the_files_of_the_page_needs_the_token(serve, s
 def test_no_route_was_forgotten(colours):
     """Every route of the application, also ones to come: open without a token only where it is known to be harmless."""
     app = create_app(colours, ServeSettings(host="0.0.0.0"), TOKEN)
-    access = Access(ServeSettings(host="0.0.0.0"), TOKEN)
+    access = Access(ServeSettings(host="0.0.0.0"), [Token(TOKEN)])
     routes = {(method, route.path) for route in app.routes if isinstance(route, APIRoute) for method in route.methods}
     assert {route for route in routes if not access.needs_token(*route)} == {("GET", path) for path in PAGE}
-    local = Access(ServeSettings(), TOKEN)
-    assert {path for method, path in routes if method == "POST" and not local.needs_token(method, path)} == {"/predict"}
+    local = Access(ServeSettings(), [Token(TOKEN)])
+    assert {path for method, path in routes if method == "POST" and not local.needs_token(method, path)} == ASKING - {
+        "/review"
+    }
 
 
 def test_a_page_of_another_site_gets_nothing(client):
-    for origin in ("https://evil.example", "null", "http://127.0.0.1:9000", "http://127.0.0.1:8000.evil.example"):
+    for origin in (
+        "https://evil.example",
+        "null",
+        "http://[",
+        "http://[::1",
+        "//127.0.0.1:8000",
+        "",
+        "http://127.0.0.1:9000",
+        "http://127.0.0.1:8000.evil.example",
+    ):
         refused = client.get("/classes", headers={"Origin": origin})
         assert refused.status_code == 403
         assert add_from(client, origin).status_code == 403
+        assert client.get("/page.css", headers={"Origin": origin}).json()["error"].startswith("requests from pages of")
     assert client.get("/classes", headers={"Origin": "http://127.0.0.1:8000"}).status_code == 200
     answer = client.options(
         "/classes", headers={"Origin": "http://127.0.0.1:8000", "Access-Control-Request-Method": "POST"}
@@ -147,7 +159,7 @@ def test_guessing_the_token_is_slow_too(serve):
 )
 def test_a_body_that_comes_too_slowly_or_is_too_long_is_not_waited_for(colours, settings, chunks, status):
     service = Service(colours, ServeSettings(**settings))
-    guard = Guard(_reader, service.settings, Access(service.settings, TOKEN), service.metrics)
+    guard = Guard(_reader, service.settings, Access(service.settings, [Token(TOKEN)]), service.metrics)
     answers, coming = [], iter(chunks)
 
     async def receive():
@@ -174,14 +186,14 @@ async def _reader(scope, receive, send):
 def test_a_crowd_is_told_to_come_back(serve, colours, monkeypatch):
     client = serve(max_requests=2, workers=2)
     came, go = threading.Semaphore(0), threading.Event()
-    features = colours.features
+    features = colours.backbone.features
 
-    def hold(images):
+    def hold(images, **options):
         came.release()
         assert go.wait(20)
-        return features(images)
+        return features(images, **options)
 
-    monkeypatch.setattr(colours, "features", hold)
+    monkeypatch.setattr(colours.backbone, "features", hold)
     with ThreadPoolExecutor(2) as pool:
         answers = [pool.submit(client.post, "/predict", files=pictures("red", 1)) for _ in range(2)]
         assert came.acquire(timeout=60)
@@ -200,7 +212,7 @@ def test_unknown_addresses_and_verbs_are_one_sentence(client):
     assert client.get("/..%2f..%2fetc/passwd").status_code == 404
     assert client.get("/page.html").status_code == 404
     answer = client.post("/predict", content=b"{", headers={"content-type": "application/json"})
-    assert answer.status_code == 422
+    assert answer.status_code == 415
     answer = client.post("/undo", content=b"{", headers={"content-type": "application/json", **WRITE})
     assert answer.status_code == 422
     assert "json" in answer.json()["error"].lower()
@@ -209,18 +221,37 @@ def test_unknown_addresses_and_verbs_are_one_sentence(client):
     assert set(answer.json()) == {"error"}
 
 
-def test_where_the_token_comes_from(tmp_path):
+def test_where_the_tokens_come_from(tmp_path):
     file = tmp_path / "token"
     file.write_text("from-the-file-0123456\n")
     environment = {"SUBSPAN_TOKEN": "from-the-environment"}
-    assert find_token(ServeSettings(token_file=str(file)), environment) == ("from-the-file-0123456", f"'{file}'")
-    assert find_token(ServeSettings(), environment) == ("from-the-environment", "SUBSPAN_TOKEN")
-    made, other = (find_token(ServeSettings(), {}) for _ in range(2))
+    settings = ServeSettings(token_file=str(file))
+    assert find_tokens(settings, environment) == ((Token("from-the-file-0123456"),), f"'{file}'")
+    assert find_tokens(ServeSettings(), environment) == ((Token("from-the-environment"),), "SUBSPAN_TOKEN")
+    made, other = (find_tokens(ServeSettings(), {}) for _ in range(2))
     assert made[1] is None
     assert made != other
-    assert len(made[0]) >= 32
-    for bad in ("short", "", "with a space in between", "é" * 20):
-        with pytest.raises(ValueError, match="the token in SUBSPAN_TOKEN must have at least 16 characters"):
-            find_token(ServeSettings(), {"SUBSPAN_TOKEN": bad})
+    assert len(made[0][0].secret) >= 32
+    for bad in ("short", "", "with a space in between", "é" * 20, "anna write 0123456789abcdef", f"{TOKEN}\n{TOKEN}"):
+        with pytest.raises(ValueError, match=r"^SUBSPAN_TOKEN: .* token"):
+            find_tokens(ServeSettings(), {"SUBSPAN_TOKEN": bad})
     with pytest.raises(OSError, match="nowhere"):
-        find_token(ServeSettings(token_file=str(tmp_path / "nowhere")), {})
+        find_tokens(ServeSettings(token_file=str(tmp_path / "nowhere")), {})
+
+
+def test_a_token_to_read_does_not_teach(serve, tmp_path):
+    file = tmp_path / "tokens"
+    file.write_text("# who may what\nanna teach annas-secret-0123\n\nscreen read screens-secret-0123\n")
+    tokens = find_tokens(ServeSettings(token_file=str(file)))[0]
+    assert tokens == (Token("annas-secret-0123", "anna"), Token("screens-secret-0123", "screen", teaches=False))
+    client = serve(tokens=tokens, host="0.0.0.0")
+    screen, anna = ({"Authorization": f"Bearer {one}-secret-0123"} for one in ("screens", "annas"))
+    asked = {"files": pictures("red", 1)}
+    assert [client.get("/about", headers=one).json()["read_only"] for one in (screen, anna)] == [True, False]
+    assert client.post("/predict", **asked, headers=screen).status_code == 200
+    for path in ("/classes", "/undo", "/anything/else"):
+        refused = client.post(path, data={"name": "pink"}, files=pictures("pink", 2), headers=screen)
+        assert (refused.status_code, refused.json()["error"][:33]) == (403, "this token answers questions only")
+    taught = client.post("/classes", data={"name": "pink"}, files=pictures("pink", 2), headers=anna)
+    assert taught.status_code == 201
+    assert client.post("/predict", **asked).status_code == 401

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from uploading import BASE, WRITE, add, pictures, uploads
+from uploading import BASE, WRITE, add, pictures, undo, uploads
 
 import made_photographs as made
 from subspan.catalogue.catalogue import Catalogue
@@ -68,10 +68,10 @@ def test_add_log_map_and_undo(client, colours: Catalogue):
     assert sum(one["near"] for one in points) == 3
 
     assert add(client, "white wolf", 2).json()["kind"] == "add_examples"
-    assert client.post("/undo", headers=WRITE).json()["kind"] == "add_examples"
-    assert client.post("/undo", headers=WRITE).json()["classes"] == ["white wolf"]
+    assert undo(client).json()["kind"] == "add_examples"
+    assert undo(client).json()["classes"] == ["white wolf"]
     assert names(client) == sorted(BASE)
-    nothing = client.post("/undo", headers=WRITE)
+    nothing = undo(client)
     assert nothing.status_code == 409
     assert "nothing to undo" in nothing.json()["error"]
 

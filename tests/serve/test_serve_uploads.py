@@ -4,16 +4,13 @@ import io
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 from bad_uploads import BAD_UPLOADS, png
 from PIL import Image
 from uploading import BASE, WRITE, pictures, uploads
 
 import made_photographs as made
-from subspan.pretrained.backbone import prepare
 from subspan.serve.settings import ServeSettings
-from subspan.serve.uploads import webp_pixels
 
 
 def is_one_sentence(answer) -> bool:
@@ -26,17 +23,26 @@ def is_one_sentence(answer) -> bool:
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 @pytest.mark.parametrize("name", BAD_UPLOADS)
-def test_a_bad_upload_is_refused_and_changes_nothing(client, colours, name: str):
+def test_a_bad_upload_costs_itself_alone(client, colours, name: str):
     content, status = BAD_UPLOADS[name]
-    before = colours.version
-    good = made.encoded(made.photographs("pink", 1)[0])
-    for route in ("/predict", "/classes"):
-        answer = client.post(route, files=uploads(good, content), data={"name": "pink"}, headers=WRITE)
+    before, good = colours.version, made.encoded(made.photographs("pink", 1)[0])
+    for route, data in (("/predict", {}), ("/classes", {"name": "pink"})):
+        answer = client.post(route, files=uploads(content, content), data=data, headers=WRITE)
         assert answer.status_code == status, answer.text
         assert is_one_sentence(answer)
-        assert "number 2" in answer.json()["error"]
+        assert "number 1 " in answer.json()["error"]
+    answer = client.post("/predict", files=uploads(good, content, good)).json()["predictions"]
+    assert [one["error"] is None for one in answer] == [True, False, True]
+    assert answer[1]["error"].startswith("image number 2 ")
+    assert answer[1]["name"] is None
+    assert answer[0] == answer[2]
+    assert answer[0]["candidates"]
+    refused = client.post("/classes", files=uploads(good, content), data={"name": "pink"}, headers=WRITE)
+    assert (refused.status_code, refused.json()) == (status, {"error": answer[1]["error"]})
     assert colours.version == before
-    assert client.post("/predict", files=uploads(good)).status_code == 200
+    data = {"name": "pink", "skip_bad": "true"}
+    report = client.post("/classes", files=uploads(good, content), data=data, headers=WRITE).json()
+    assert (report["examples"], report["skipped"]) == (1, [answer[1]["error"]])
 
 
 def test_what_a_file_calls_itself_does_not_matter(client):
@@ -60,7 +66,8 @@ def test_what_a_file_calls_itself_does_not_matter(client):
 @pytest.mark.parametrize("route", ["/predict", "/classes"])
 def test_limits(serve, colours, route, settings, upload, status, sentence):
     client = serve(**settings)
-    answer = client.post(route, files=upload(), data={"name": "pink"}, headers=WRITE)
+    said = {"name": "pink"} if route == "/classes" else {}
+    answer = client.post(route, files=upload(), data=said, headers=WRITE)
     assert (answer.status_code, answer.json()) == (status, {"error": sentence})
     assert [one.name for one in colours.classes()] == sorted(BASE)
 
@@ -116,38 +123,59 @@ def test_a_name_is_no_path(client, colours):
     assert {path for path in colours.path.parent.rglob("*") if "versions" not in path.parts} == before
 
 
-def test_the_header_of_a_webp_is_read_as_pillow_reads_it():
-    image = Image.fromarray(np.zeros((33, 1000, 3), np.uint8))
-    with_alpha = Image.fromarray(np.full((33, 1000, 4), 100, np.uint8))
-    for kind, picture, options in (
-        (b"VP8 ", image, {}),
-        (b"VP8L", image, {"lossless": True}),
-        (b"VP8X", with_alpha, {}),
-    ):
-        stream = io.BytesIO()
-        picture.save(stream, "WEBP", **options)
-        assert stream.getvalue()[12:16] == kind
-        assert webp_pixels(stream.getvalue()) == 33_000
-    assert webp_pixels(made.encoded(made.photographs("red", 1)[0])) == 0
+def test_text_in_another_encoding_is_refused(client, colours):
+    for part in (b'name="name"\r\n\r\ncaf\xe9', b'name="description"\r\n\r\n\xff'):
+        body = b"--x\r\nContent-Disposition: form-data; " + part + b"\r\n--x--\r\n"
+        kind = {"content-type": "multipart/form-data; boundary=x"}
+        refused = client.post("/classes", content=body, headers={**WRITE, **kind})
+        assert refused.status_code == 400
+        assert refused.json()["error"].endswith(": text must be UTF-8")
+    assert len(colours.classes()) == 4
 
 
-def test_large_images_are_decoded_by_one_thread_and_small_ones_are_not_held_up(serve, monkeypatch):
-    client = serve(workers=4)
-    threads: dict[bool, set[int]] = {True: set(), False: set()}
+def test_the_pixels_of_a_request_and_of_a_client_are_counted(serve):
+    """By the headers alone: ten million pixels in a hundred bytes, of which a JPEG counts an eighth."""
+    stream = io.BytesIO()
+    Image.new("L", (4000, 2500)).save(stream, "JPEG")
+    empty, jpeg = png(4000, 2500), stream.getvalue()
+    client = serve(max_request_pixels=25_000_000, pixel_rate=1e5)
+    refused = client.post("/predict", files=uploads(empty, empty, empty))
+    assert (refused.status_code, refused.json()) == (
+        413,
+        {"error": "a request has at most 25000000 pixels, of which a JPEG counts an eighth"},
+    )
+    assert client.post("/predict", files=uploads(empty, empty)).status_code == 422  # in the budget, but truncated
+    assert client.post("/predict", files=uploads(*[jpeg] * 4)).status_code == 200  # 5 million
+    for route, said in (("/predict", {}), ("/classes", {"name": "pink"})):
+        refused = client.post(route, files=uploads(empty), data=said, headers=WRITE)
+        assert refused.status_code == 429
+        assert 90 <= int(refused.headers["retry-after"]) <= 100
+    assert client.post("/predict", files=pictures("red", 1)).status_code == 200
 
-    def decode(views, data, *arguments):
-        threads[len(data) > 5_000].add(threading.get_ident())
-        return prepare(views, data, *arguments)
 
-    monkeypatch.setattr("subspan.serve.uploads.prepare", decode)
+def test_large_requests_wait_for_each_other_and_hold_up_no_small_one(serve, colours, monkeypatch):
+    client = serve(workers=1)
+    came, go, threads = threading.Event(), threading.Event(), set()
+    features = colours.backbone.features
+
+    def hold(images, **options):
+        if len(images[0].read()) > 5_000:
+            threads.add(threading.get_ident())
+            came.set()
+            assert go.wait(20)
+        return features(images, **options)
+
+    monkeypatch.setattr(colours.backbone, "features", hold)
     side = 3_000
     large = png(side, side, (b"\0" + bytes(side)) * side)
-    small = made.encoded(made.photographs("red", 1)[0])
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: client.post("/predict", files=uploads(small, large)), range(4)))
-    assert [answer.status_code for answer in answers] == [200] * 4
-    assert len(threads[True]) == 1
-    assert not threads[True] & threads[False]
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(client.post, "/predict", files=uploads(large)) for _ in range(2)]
+        assert came.wait(20)
+        assert client.post("/predict", files=pictures("red", 1)).status_code == 200
+        assert not any(answer.done() for answer in answers)
+        go.set()
+    assert [answer.result().status_code for answer in answers] == [200, 200]
+    assert len(threads) == 1
 
 
 def test_settings_refuse_what_makes_no_sense():

@@ -20,3 +20,9 @@ def pictures(name: str, count: int, seed: int = 1) -> list:
 
 def add(client, name: str, count: int = 5, colour: str = "pink", **data):
     return client.post("/classes", data={"name": name, **data}, files=pictures(colour, count), headers=WRITE)
+
+
+def undo(client, version: str | None = None):
+    """Take back the session of this version, by default the last one."""
+    seen = version or client.get("/sessions").json()["sessions"][-1]["version"]
+    return client.post("/undo", json={"version": seen}, headers=WRITE)

@@ -1,46 +1,49 @@
 """The routes of the service: ``uvicorn.run(create_app("birds.subspan"))``. `connections` limits what is under them."""
 
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import Body, FastAPI, File, Form, Request, Response, Security, UploadFile
+from fastapi import FastAPI, Form, Request, Response, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 from starlette.exceptions import HTTPException
 
 from subspan import __version__
-from subspan.catalogue.catalogue import REJECT_SHARE, Catalogue
+from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.records import AddReport, SessionEntry, WeightMap
 from subspan.serve import bodies
-from subspan.serve.access import PAGE, Access, find_token
-from subspan.serve.bodies import ErrorAnswer, OneBodyRoute, RefusedError, StrictBody, error_response
-from subspan.serve.guard import Guard
+from subspan.serve.access import PAGE, Access, Token, find_tokens
+from subspan.serve.bodies import ErrorAnswer, StrictRoute, error_response
+from subspan.serve.guard import Guard, client_of
 from subspan.serve.service import Service
 from subspan.serve.settings import ServeSettings
 
 REFUSALS = (400, 401, 403, 408, 409, 413, 415, 421, 422, 428, 429, 503)  # of any request, each with its sentence
+MULTIPART = "multipart/form-data"
 TOKEN = Security(HTTPBearer(auto_error=False, description="The token that the service was started with."))
 
 
 def create_app(
-    catalogue: Catalogue | str | Path, settings: ServeSettings | None = None, token: str | None = None
+    catalogue: Catalogue | str | Path,
+    settings: ServeSettings | None = None,
+    token: str | Sequence[Token] | None = None,
 ) -> FastAPI:
     """The service of one catalogue.
 
     Parameters
     ----------
     catalogue : or its path.
-    token : by default from ``settings.token_file`` or ``SUBSPAN_TOKEN``; without either, nobody can write.
+    token : or several; by default from ``settings.token_file`` or ``SUBSPAN_TOKEN``; without either, nobody can write.
     """
     settings = settings or ServeSettings()
     opened = catalogue if isinstance(catalogue, Catalogue) else Catalogue.open(catalogue)
     service = Service(opened, settings)
-    access = Access(settings, find_token(settings)[0] if token is None else token)
+    given = find_tokens(settings)[0] if token is None else token
+    access = Access(settings, [Token(given)] if isinstance(given, str) else given)
     app = FastAPI(
         title="Subspan",
         version=__version__,
@@ -54,7 +57,7 @@ def create_app(
         lifespan=lambda _: service.running(),
         responses={status: {"model": ErrorAnswer} for status in REFUSALS},
     )
-    app.router.route_class = OneBodyRoute
+    app.router.route_class = StrictRoute
     app.add_middleware(Guard, settings=settings, access=access, metrics=service.metrics)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
@@ -67,40 +70,18 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
     catalogue, limits = service.catalogue, service.settings
     to_write: Any = {"dependencies": [TOKEN]}
     to_read: Any = to_write if access.everything else {}
-    several = File(
-        description=f"1 to {limits.max_images} images: JPEG, PNG, WebP, GIF or BMP, each at most "
-        f"{limits.max_image_bytes} bytes and {limits.max_pixels} pixels.",
-        json_schema_extra={"minItems": 1, "maxItems": limits.max_images},
-    )
-
-    class AddBody(StrictBody):
-        name: str = Field(min_length=1, max_length=200, description="What all the images show.")
-        images: Annotated[list[UploadFile], several]
-        description: str | None = Field(None, max_length=2000, description="A sentence about the class.")
-        careful: bool = Field(False, description="Learn nothing where images look like another class: 428.")
-
-    def counted(uploads: list[UploadFile]) -> list[Any]:
-        if len(uploads) > limits.max_images:
-            raise RefusedError(413, f"a request has at most {limits.max_images} images; got {len(uploads)}")
-        return [upload.file for upload in uploads]
 
     @app.post("/predict", **to_read)
     async def predict(
-        images: Annotated[list[UploadFile], several],
-        top: Annotated[int, Form(ge=1, le=1000, description="Classes to name for each image.")] = 5,
-        reject: Annotated[bool, Form(description='Allow the answer "none of these".')] = False,
-        reject_share: Annotated[
-            float, Form(gt=0, lt=1, description="Share of images of known classes that may be rejected.")
-        ] = REJECT_SHARE,
+        request: Request, form: Annotated[bodies.PredictBody, Form(media_type=MULTIPART)]
     ) -> bodies.PredictAnswer:
-        """Classify images."""
-        version, answers = await service.predict(counted(images), top, reject_share if reject else False)
-        return bodies.PredictAnswer(version, tuple(bodies.ImageAnswer(one.name, one.candidates) for one in answers))
+        """Classify images. One that cannot be read has an error in the place of its answer."""
+        return await service.predict(form, client_of(request.scope))
 
     @app.post("/classes", status_code=201, **to_write)
-    async def add(form: Annotated[AddBody, Form(media_type="multipart/form-data")]) -> AddReport:
+    async def add(request: Request, form: Annotated[bodies.AddBody, Form(media_type=MULTIPART)]) -> AddReport:
         """Add a new class, or show more of one that is known. Answers when it is learned and on the disk."""
-        return await service.add(form.name, counted(form.images), form.description, form.careful)
+        return await service.add(form, client_of(request.scope), author_of(request))
 
     @app.get("/classes", **to_read)
     async def classes() -> bodies.ClassesAnswer:
@@ -113,10 +94,18 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
         return bodies.SessionsAnswer(tuple(catalogue.sessions()))
 
     @app.get("/about", **to_read)
-    async def about() -> bodies.AboutAnswer:
+    def about(request: Request) -> bodies.AboutAnswer:
         """The catalogue's name, and what may be sent."""
-        sizes = limits.max_images, limits.max_image_bytes, limits.max_pixels
-        return bodies.AboutAnswer(catalogue.path.stem, __version__, limits.read_only, *sizes)
+        token: Token | None = request.scope["token"]
+        return bodies.AboutAnswer(
+            catalogue=catalogue.path.stem,
+            subspan=__version__,
+            read_only=limits.read_only or (token is not None and not token.teaches),
+            can_reject=service.can_reject(),
+            max_images=limits.max_images,
+            max_image_bytes=limits.max_image_bytes,
+            max_pixels=limits.max_pixels,
+        )
 
     @app.get("/progress", **to_read)
     async def progress() -> bodies.ProgressAnswer:
@@ -124,14 +113,14 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
         return bodies.ProgressAnswer(service.stage, service.stage, max(0, service.writers - 1))
 
     @app.post("/undo", **to_write)
-    async def undo(body: Annotated[bodies.UndoBody | SkipJsonSchema[None], Body()] = None) -> SessionEntry:
-        """Take the last session back; without a body, whichever it is."""
-        return await service.undo(None if body is None else body.version)
+    async def undo(body: bodies.UndoBody) -> SessionEntry:
+        """Take the last session back."""
+        return await service.undo(body.version)
 
     @app.get("/map", **to_read)
     def weight_map() -> WeightMap:  # in a thread: a thousand rows take a while
         """The classes on the two principal components of their rows."""
-        return catalogue.weight_map()
+        return service.weight_map()
 
     @app.get("/healthz", **to_read)
     async def health() -> bodies.HealthAnswer:
@@ -143,6 +132,12 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
     async def metrics() -> Response:
         """Counters for Prometheus."""
         return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+def author_of(request: Request) -> str | None:
+    """Who the history says has taught: the label of the token."""
+    token: Token | None = request.scope["token"]
+    return token and token.label
 
 
 def _add_page(app: FastAPI) -> None:

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import time
 from http import HTTPMethod
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,7 +29,7 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Permissions-Policy": "camera=(self), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
 
@@ -64,7 +63,7 @@ class Guard:
         except RefusedError as error:
             await error_response(error.status_code, error.detail, error.headers)(scope, receive, answer)
         except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
+            log.exception("%s %r failed", scope["method"], scope["path"])
             if status:
                 raise
             sentence = "something went wrong inside the service; its log says what"
@@ -82,22 +81,30 @@ class Guard:
         host, origin, limits = headers.get("host", ""), headers.get("origin"), self.settings
         if not self.access.allows_host(host):
             raise RefusedError(421, "this service answers on loopback only, under the names of this machine")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and origin.partition("://")[2].lower() != host.lower():
             raise RefusedError(403, "requests from pages of other sites are not answered")
-        if wait := self.limit.wait(scope["client"][0] if scope.get("client") else "unknown"):
+        if wait := self.limit.wait(client_of(scope)):
             raise RefusedError(429, f"too many requests; come back in {wait} s", wait)
         if self.requests > limits.max_requests:
             raise RefusedError(429, f"{limits.max_requests} requests are at work already; come back in 1 s", 1)
-        if self.access.needs_token(method, path) and not self.access.knows(headers.get("authorization", "")):
+        token = scope["token"] = self.access.token(headers.get("authorization", ""))
+        if token is None and self.access.needs_token(method, path):
             raise RefusedError(401, "this needs the token that the service was started with")
-        if limits.read_only and is_write(method, path):
+        if is_write(method, path) and limits.read_only:
             raise RefusedError(403, "this service answers questions only: nothing is added or undone here")
+        if is_write(method, path) and token is not None and not token.teaches:
+            raise RefusedError(403, "this token answers questions only: nothing is added or undone with it")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length[:20]) > limits.max_body_bytes:
             raise self.too_large()
 
     def too_large(self) -> RefusedError:
         return RefusedError(413, f"a request has at most {self.settings.max_body_bytes} bytes")
+
+
+def client_of(scope: Scope) -> str:
+    """By which the limits of one client count: its address."""
+    return scope["client"][0] if scope.get("client") else "unknown"
 
 
 class Body:

@@ -1,4 +1,4 @@
-"""How often something may come: requests of one client, and lines of one kind in the log, which nobody can fill."""
+"""How much may come: requests and pixels of one client, and lines of one kind in the log, which nobody can fill."""
 
 import ipaddress
 import logging
@@ -19,20 +19,20 @@ class RateLimit:
     >>> [limit.wait("10.0.0.1") for _ in range(4)]
     [0, 0, 0, 1]
     >>> now[0] = 0.5
-    >>> limit.wait("10.0.0.1"), limit.wait("10.0.0.1"), limit.wait("10.0.0.2")
-    (0, 1, 0)
+    >>> limit.wait("10.0.0.1"), limit.wait("10.0.0.1"), limit.wait("10.0.0.2", cost=3), limit.wait("10.0.0.2", cost=3)
+    (0, 1, 0, 2)
     """
 
-    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate, self.burst, self.clock = rate, burst, clock
         self._full: OrderedDict[str, float] = OrderedDict()  # when a client has all permissions again
 
-    def wait(self, client: str) -> int:
-        """0 where the client may go on, which costs it one permission; else whole seconds until it may."""
+    def wait(self, client: str, cost: float = 1) -> int:
+        """0 where the client may go on, which costs it so many permissions; else whole seconds until it may."""
         client, now = _network(client), self.clock()
         full = max(self._full.pop(client, now), now)
-        wait = math.ceil(full - now - (self.burst - 1) / self.rate - 1e-6)  # but for rounding
-        self._full[client] = full if wait > 0 else full + 1 / self.rate
+        wait = math.ceil(full - now - (self.burst - cost) / self.rate - 1e-6)  # but for rounding
+        self._full[client] = full if wait > 0 else full + cost / self.rate
         if len(self._full) > CLIENTS:
             self._full.popitem(last=False)
         return max(0, wait)

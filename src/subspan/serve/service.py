@@ -1,27 +1,39 @@
 """A catalogue at work for many clients: questions side by side, sessions one after the other.
 
-Questions are answered from the version that is current when they come; a session at work does not hold them up. What
-other processes write to the same store is taken up within `ServeSettings.refresh_seconds`.
+Questions are answered from the version that is current when they come; a session at work does not hold them up, nor do
+requests of many pixels, which wait for each other. What other processes write to the same store is taken up within
+`ServeSettings.refresh_seconds`.
 """
 
 import asyncio
 import contextlib
+import ctypes
 import logging
+import threading
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import BinaryIO, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
+import numpy as np
+from fastapi import UploadFile
+
+from subspan.arrays import FloatArray
 from subspan.catalogue.catalogue import Catalogue
-from subspan.catalogue.errors import DoubtError
+from subspan.catalogue.errors import CatalogueError, DoubtError
 from subspan.catalogue.options import check_name
-from subspan.catalogue.records import AddReport, Prediction, SessionEntry
+from subspan.catalogue.records import AddReport, SessionEntry, WeightMap
 from subspan.files.store import StoreBusyError, StoreChangedError, StoreError
 from subspan.images.decode import usable_cores
-from subspan.serve.bodies import RefusedError, Stage
+from subspan.serve.bodies import AddBody, ImageAnswer, PredictAnswer, PredictBody, RefusedError, Stage
 from subspan.serve.metrics import Metrics
+from subspan.serve.rate import RateLimit
 from subspan.serve.settings import ServeSettings
-from subspan.serve.uploads import Decoder
+from subspan.serve.uploads import Upload, read_upload
+
+LARGE = 8_000_000  # pixels of a request from which it waits for other large ones instead of holding up small ones
+ALONE = 2_000_000  # pixels of an image from which it is decoded by itself, so that memory stays bounded
 
 log = logging.getLogger("subspan.serve")
 Result = TypeVar("Result")
@@ -33,12 +45,15 @@ class Service:
     def __init__(self, catalogue: Catalogue, settings: ServeSettings) -> None:
         self.catalogue, self.settings = catalogue, settings
         self.metrics = Metrics(lambda: len(catalogue.classes()), lambda: len(catalogue.sessions()))
-        self.decoder = Decoder(catalogue.backbone.views, settings)
         self.stage: Stage | None = None
         self.store_error: str | None = None
         self.writers = 0  # at work and waiting
-        self._readers = ThreadPoolExecutor(settings.workers or usable_cores(), "subspan-reader")
+        self._pixels = RateLimit(settings.pixel_rate, settings.max_request_pixels)
+        self._small = ThreadPoolExecutor(settings.workers or usable_cores(), "subspan-small")
+        self._large = ThreadPoolExecutor(1, "subspan-large")
         self._writer = ThreadPoolExecutor(1, "subspan-writer")
+        self._drawing = threading.Lock()
+        self._map: tuple[str, WeightMap] | None = None
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -48,72 +63,137 @@ class Service:
             yield
         finally:
             refreshing.cancel()
-            self._writer.shutdown(wait=True)
-            self._readers.shutdown(wait=True)
+            for pool in (self._writer, self._small, self._large):
+                pool.shutdown(wait=True)
 
-    async def predict(self, files: Sequence[BinaryIO], top: int, reject: bool | float) -> tuple[str, list[Prediction]]:
-        """The version that answered, and its answers."""
+    async def predict(self, form: PredictBody, client: str) -> PredictAnswer:
+        """The version that answered, and an answer for every image; one that cannot be read costs only its own."""
+        uploads, bad = await self._open(form.images, client)
+        reject = form.reject_share if form.reject else False
 
-        def work() -> tuple[str, list[Prediction]]:
-            features = self.catalogue.features(self.decoder.prepared(files))
+        def work() -> PredictAnswer:
+            features = self._look(uploads, bad)
             while True:
                 version = self.catalogue.version
-                answers = self.catalogue.predict_features(features, top, reject)
+                found = iter(self.catalogue.predict_features(features, form.top, reject))
                 if version == self.catalogue.version:
-                    return version, answers
+                    break
+            answers = [
+                ImageAnswer(error=bad[place].detail) if place in bad else ImageAnswer.of(next(found))
+                for place in range(len(form.images))
+            ]
+            return PredictAnswer(version, tuple(answers))
 
-        answered = await self._run(self._readers, work)
-        self.metrics.images.inc(len(files))
-        return answered
+        answer = await self._run(self._pool(uploads), work)
+        self.metrics.images.inc(len(form.images) - len(bad))
+        return answer
 
-    async def add(self, name: str, files: Sequence[BinaryIO], description: str | None, careful: bool) -> AddReport:
+    async def add(self, form: AddBody, client: str, author: str | None) -> AddReport:
         """Learn a class; the name is given back as it was understood."""
-        name = " ".join(unicodedata.normalize("NFC", name).split())  # as people type it, in one form of Unicode
+        name = cleaned(form.name)
+        uploads, bad = await self._open(form.images, client)
+        if bad and not form.skip_bad:
+            raise all_of(bad)
 
         def tell(stage: str, done: int, total: int) -> None:
             # A count that is full says nothing: what follows it is the learning itself.
             self.stage = Stage(name, stage, done, total) if done < total else Stage(name, "learning", 0, 1)
 
         def work() -> AddReport:
-            check_name(name)  # before the photographs cost anything
             try:
-                tell("opening photographs", 0, len(files))
-                squares = self.decoder.prepared(files, lambda done: tell("opening photographs", done, len(files)))
-                return self.catalogue.add(name, squares, description, careful=careful, progress=tell)
+                images = {name: [one.image for one in uploads.values()]}
+                said = {} if form.description is None else {name: form.description}
+                how = {"skip_bad": form.skip_bad, "careful": form.careful}
+                report = self.catalogue.add_all(images, said, **how, progress=tell)[0]
             finally:
                 self.stage = None
+                give_back_memory()
+            return replace(report, skipped=(*(str(one.detail) for one in bad.values()), *report.skipped))
 
-        return await self._in_turn(work)
+        return await self.write(work)
 
-    async def undo(self, expected: str | None) -> SessionEntry:
-        """Take back the last session, if it is still the one that the client saw; gives the session undone."""
-
-        def work() -> SessionEntry:
-            try:
-                return self.catalogue.undo(expected)
-            except StoreChangedError as error:
-                self.catalogue.refresh()  # whoever looks at the history again sees why
-                raise RefusedError(409, "the last session is another one by now; look at the history again") from error
-            except StoreError:
-                raise
-            except ValueError as error:
-                raise RefusedError(409, str(error)) from error
-
-        return await self._in_turn(work)
-
-    async def _in_turn(self, work: Callable[[], Result]) -> Result:
+    async def write(self, work: Callable[[], Result], refused: int = 422) -> Result:
         """Work that writes: one after the other, in the order of arrival."""
         if self.writers > self.settings.max_waiting:
             raise RefusedError(409, f"busy: {self.settings.max_waiting} others are waiting already", 1)
         self.writers += 1
         try:
-            return await self._run(self._writer, work)
+            return await self._run(self._writer, work, refused)
         finally:
             self.writers -= 1
 
-    async def _run(self, pool: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:
+    async def undo(self, expected: str) -> SessionEntry:
+        """Take back the last session, if it is still the one that the client saw; gives the session undone."""
+        return await self.write(lambda: self.catalogue.undo(expected), 409)
+
+    def weight_map(self) -> WeightMap:
+        """The map of the version at work, drawn once for all who ask."""
+        with self._drawing:
+            if self._map is None or self._map[0] != self.catalogue.version:
+                self._map = self.catalogue.version, self.catalogue.weight_map()
+            return self._map[1]
+
+    def can_reject(self) -> bool:
+        """Whether enough photographs were set aside to promise something of "none of these"."""
+        try:
+            self.catalogue.predict_features(np.zeros((0, 1), np.float32), reject=True)
+        except CatalogueError:
+            return False
+        return True
+
+    async def _open(
+        self, images: Sequence[UploadFile], client: str
+    ) -> tuple[dict[int, Upload], dict[int, RefusedError]]:
+        """What may be looked at, and why the rest may not, by its place; a refusal where nothing may, or too much."""
+        uploads: dict[int, Upload] = {}
+        bad: dict[int, RefusedError] = {}
+        most = self.settings.max_images
+        if len(images) > most:
+            raise RefusedError(413, f"a request has at most {most} images; got {len(images)}")
+
+        def work() -> None:
+            for place, image in enumerate(images):
+                try:
+                    uploads[place] = read_upload(image.file, place + 1, self.settings)
+                except RefusedError as error:
+                    bad[place] = error
+
+        await self._run(self._small, work)
+        if not uploads:
+            raise all_of(bad)
+        if (pixels := sum(one.pixels for one in uploads.values())) > self.settings.max_request_pixels:
+            most = self.settings.max_request_pixels
+            raise RefusedError(413, f"a request has at most {most} pixels, of which a JPEG counts an eighth")
+        if wait := self._pixels.wait(client, pixels):
+            raise RefusedError(429, f"too many pixels; come back in {wait} s", wait)
+        return uploads, bad
+
+    def _pool(self, uploads: Mapping[int, Upload]) -> ThreadPoolExecutor:
+        return self._large if sum(one.pixels for one in uploads.values()) > LARGE else self._small
+
+    def _look(self, uploads: Mapping[int, Upload], bad: dict[int, RefusedError]) -> FloatArray:
+        """Features (n, d) of those that can be decoded, in their order; the others become a refusal in ``bad``."""
+        light = [place for place, one in uploads.items() if one.pixels <= ALONE]
+        rows: dict[int, FloatArray] = {}
+        for group in filter(None, (light, *([place] for place in uploads if place not in light))):
+            images = [uploads[place].image for place in group]
+            found = self.catalogue.backbone.features(
+                images, bad=lambda at, error, group=group: bad.update({group[at]: RefusedError(422, str(error))})
+            )
+            rows |= dict(zip(group, found, strict=True))
+        if len(rows) > len(light):
+            give_back_memory()
+        if len(good := [place for place in uploads if place not in bad]) == 0:
+            raise all_of(bad)
+        return np.stack([rows[place] for place in good])
+
+    async def _run(self, pool: ThreadPoolExecutor, work: Callable[[], Result], refused: int = 422) -> Result:
+        """Work in a thread, whose errors become refusals; ``refused`` is what the catalogue cannot do with it."""
         try:
             return await asyncio.get_running_loop().run_in_executor(pool, work)
+        except StoreChangedError as error:
+            await asyncio.to_thread(self.catalogue.refresh)  # whoever looks at the history again sees why
+            raise RefusedError(409, "the last session is another one by now; look at the history again") from error
         except StoreBusyError as error:
             raise RefusedError(409, str(error), 1) from error
         except StoreError as error:
@@ -122,7 +202,7 @@ class Service:
         except DoubtError as error:
             raise RefusedError(428, str(error)) from error
         except ValueError as error:  # what the catalogue or its method cannot do with this input
-            raise RefusedError(422, str(error)) from error
+            raise RefusedError(refused, str(error)) from error
 
     async def _keep_refreshing(self) -> None:
         while True:
@@ -137,3 +217,25 @@ class Service:
                 if sentence != self.store_error:
                     log.error("the store cannot be read, answers go on: %s", sentence, exc_info=not foreseen)
             self.store_error = sentence
+
+
+def cleaned(name: str) -> str:
+    """A class name as people type it, in one form of Unicode."""
+    name = " ".join(unicodedata.normalize("NFC", name).split())
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise RefusedError(422, str(error)) from error
+    return name
+
+
+def all_of(bad: Mapping[int, RefusedError]) -> RefusedError:
+    """One refusal for all images that are bad, with the status of the first."""
+    first = bad[min(bad)]
+    return RefusedError(first.status_code, "; ".join(str(bad[place].detail) for place in sorted(bad)))
+
+
+def give_back_memory() -> None:
+    """What large images needed goes back to the system; the C library would keep it for the next ones."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # it is glibc that knows how
+        ctypes.CDLL(None).malloc_trim(0)

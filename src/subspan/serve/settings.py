@@ -13,7 +13,9 @@ class ServeSettings:
 
     host: str = option("127.0.0.1", "address to listen on; anything but loopback needs the token for everything")
     port: int = option(8000, "port to listen on; 0 takes a free one")
-    token_file: str | None = option(None, "file that holds the token; else SUBSPAN_TOKEN, else one is made")
+    token_file: str | None = option(
+        None, "file of tokens, or lines LABEL read|teach TOKEN; else SUBSPAN_TOKEN, else one is made"
+    )
     read_only: bool = option(False, "answer questions only: nothing is added or undone here")
     behind_proxy: bool = option(
         False, "a proxy on this machine passes requests on: believe its X-Forwarded-For, ask for the token always"
@@ -23,6 +25,11 @@ class ServeSettings:
     max_image_bytes: int = option(20_000_000, "bytes of one image")
     max_body_bytes: int = option(64_000_000, "bytes of one request")
     max_pixels: int = option(50_000_000, "pixels of one image, by its header")
+    max_request_pixels: int = option(
+        250_000_000, "pixels of one request; a JPEG, decoded at reduced size, counts an eighth"
+    )
+    pixel_rate: float = option(25e6, "pixels a second of one client in the long run, counted alike")
+    max_review: int = option(500, "images of one review")
     max_connections: int = option(
         256, "connections at once; past it, whoever keeps the service waiting longest must go"
     )
@@ -38,10 +45,8 @@ class ServeSettings:
     def __post_init__(self) -> None:
         if not 0 <= self.port < 2**16:
             raise ValueError(f"port must lie between 0 and 65535; got {self.port}")
-        limits = (
-            "max_images max_image_bytes max_body_bytes max_pixels max_connections max_requests max_waiting rate burst"
-        )
-        positive = (*limits.split(), "head_seconds", "upload_seconds", "refresh_seconds")
+        numbers = [name for name, value in vars(self).items() if type(value) in (int, float)]
+        positive = [name for name in numbers if name not in ("port", "workers")]
         check_options(self, positive=positive, at_least={0: ("workers",)})
         limit = PIL.Image.MAX_IMAGE_PIXELS
         if limit is not None and self.max_pixels > limit:
