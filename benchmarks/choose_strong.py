@@ -123,7 +123,7 @@ def features_of(
     contents = Contents(base_test=0, novel_test=0, covariance=True)
     settings = RunSettings(recipe, len(split.base_classes), 0, split.name, split.digest())
     extractors = [Extractor(network, recipe, images.images, device=device) for network in networks]
-    return [feature_set(each, images, split, settings, contents) for each in extractors]
+    return [feature_set(each, images, split, contents, each.network.head, settings.told()) for each in extractors]
 
 
 def scores(files: Sequence[FeatureSet], device: torch.device) -> dict[str, float]:

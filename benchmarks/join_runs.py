@@ -61,7 +61,9 @@ def main() -> None:
     joined = join_members(networks, recipe, images.images, split.training_images, device)
     extractor = Extractor(joined, recipe, images.images, device=device, flip_average=given.flip_average)
     about = dataclasses.replace(first, recipe=recipe)
-    whole = feature_set(extractor, images, split, about, Contents(covariance=True), extractor.about)
+    whole = feature_set(
+        extractor, images, split, Contents(covariance=True), joined.head, about.told() | extractor.about
+    )
     whole.save(given.out, precision="int8")
     print(f"{given.out}: {whole.width} features, session 0 at {whole.meta['session0_test']:.2f} % of test images")
     job = Job.from_split(images, split, given.out.parent, first.seed)

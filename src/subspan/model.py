@@ -18,8 +18,9 @@ from subspan.engine import sessions
 from subspan.engine.contract import Base, Learner, Memory, Session, State
 from subspan.history import History, augmented, in_turn
 from subspan.learners.registry import spec_of
-from subspan.state import FEATURE_LENGTH, ModelState, make_record
+from subspan.state import ModelState, make_record
 from subspan.values import (
+    FEATURE_LENGTH,
     Embeddings,
     Features,
     Labels,
@@ -122,7 +123,7 @@ class Model(History):
         np.divide(features, unit, out=in_unit, dtype=np.float64, casting="same_kind")
         scale = unit if method.depends_on_scale else None
         if not method.from_examples:
-            from subspan.learners.parts.logistic import logistic_rows  # here: it needs scikit-learn
+            from subspan.features.logistic import logistic_rows  # here: it needs scikit-learn
 
             weights, bias = logistic_rows(in_unit, indices, self.base_decay, self.bias)
             weights = weights if method.depends_on_scale else weights / unit

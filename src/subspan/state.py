@@ -19,10 +19,9 @@ from subspan.values import length, plain_label
 EXTRA = "extra."  # before the names of arrays that callers add to a version
 BASE, LEARNED = "base.", "learned."  # before those of session 0, and of what the learner keeps
 
-# Root mean square lengths of base features and of base rows in the paper's network (our bundled split), which its
-# learning rate, weight decay and penalties are made for. What learns by these sees features in the unit that gives base
-# features the first length, or, where none are known, base rows the second.
-FEATURE_LENGTH, ROW_LENGTH = 11.5, 2.3
+# Root mean square length of base rows in the paper's network: their unit where no features are known that would give
+# it by `FEATURE_LENGTH` of `values.py`.
+ROW_LENGTH = 2.3
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 else:
     Features = Labels = Embeddings = Any
 
+# Root mean square length of base features in the paper's network (our bundled split), which its learning rate, weight
+# decay and penalties are made for: what learns by these sees features in the unit that gives them this length.
+FEATURE_LENGTH = 11.5
+
 
 def to_numpy(values: Any) -> Any:
     """An array of a tensor; anything else as it is for scikit-learn to check, lists made arrays."""

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from subspan.features.feature_set import FeatureFileError, FeatureSet, Precision
-from subspan.train.pack import within_class_covariance
+from subspan.features.labelled import within_class_covariance
 
 RNG = np.random.default_rng(0)
 PARTS = [RNG.standard_normal((n, 6)) * np.arange(1, 7) + 3 * c for c, n in enumerate((9, 14, 20))]

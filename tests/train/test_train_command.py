@@ -11,9 +11,12 @@ from click.testing import Result
 from PIL import Image
 from typer.testing import CliRunner
 
+import made_photographs as made
 from subspan import __version__
 from subspan.cli import app
 from subspan.features.feature_set import FeatureSet
+from subspan.images.read import read_images
+from subspan.images.splits.parse import parse_split
 from subspan.learners.training.trained_part import TrainedPart
 
 RUNNER = CliRunner()
@@ -74,16 +77,50 @@ def test_from_photographs_to_a_feature_file(photographs: Path, trained: Path, tm
     np.testing.assert_allclose(packed.base_weight, features.base_weight, rtol=2.0**-11, atol=1e-7)  # rows in float16
 
 
+@pytest.mark.parametrize("copies", [1, 2])
+def test_from_any_backbone_to_a_table(tmp_path: Path, copies: int) -> None:
+    """Two commands; every array against the backbone itself, on the files that the split names."""
+    data, out = made.write_folders(tmp_path / "photographs", dict.fromkeys(made.COLOURS, 20)), tmp_path / "f.npz"
+    backbone = "module:made_photographs.with_preprocessing"
+    words = ["pack", "--backbone", backbone, "--data", data, "--split", "folder", "--copies", copies]
+    told = succeed(*words, "--support-images", "5", "--out", out, "--on-disk", "float32")
+    features = FeatureSet.load(out)
+    assert f"session 0 at {features.meta['session0_test']:.2f} %" in told.replace("\n", " ")
+    images = read_images(data, size=made.SIDE)
+    split = parse_split("folder").make(images)
+    unit = features.meta["unit"]
+
+    def seen(rows: np.ndarray) -> np.ndarray:
+        return made.tiny_backbone().features(list(images.images[rows])) / unit
+
+    first = seen(split.base_train[images.labels[split.base_train] == split.base_classes[0]])
+    np.testing.assert_allclose(features.base_mean[0], first.mean(0), rtol=1e-4)
+    novel = np.concatenate([np.random.default_rng(0).permutation(rows) for rows in split.novel_test])
+    np.testing.assert_allclose(np.sort(features.novel_test, axis=0), np.sort(seen(novel), axis=0), rtol=1e-3, atol=1e-4)
+    assert features.novel_support.shape == (5 * len(split.novel_classes), copies, made.WIDTH)
+    support = seen(np.concatenate([pool[:5] for pool in split.novel_support_pool]))
+    copied, own = (
+        x.reshape(len(split.novel_classes), -1, made.WIDTH).mean(1) for x in (features.novel_support, support)
+    )
+    apart = np.linalg.norm(copied[:, None] - own, axis=2)
+    assert apart.argmin(1).tolist() == [*range(len(own))], "copies are of these images"
+    assert features.base_covariance is not None
+    answers = (features.base_test @ features.base_weight.T + features.base_bias).argmax(1)
+    assert features.meta["session0_test"] == pytest.approx(100 * (answers == features.base_test_labels).mean())
+    assert features.meta["backbone"]["digest"] == made.tiny_backbone().digest
+    assert "posterior" in succeed("bench", out, "--method", "posterior", "--method", "prototype", "--draws", "2")
+
+
 def test_a_part_of_a_system_is_trained_on_the_features_of_a_run(
     photographs: Path, trained: Path, tmp_path: Path
 ) -> None:
     part = ["train", "--data", photographs, "--run", trained, "--device", "cpu", "--steps", "3", "--system"]
     told = succeed(*part, "cec:ways=2,queries=2", "--out", tmp_path / "cec.safetensors")
     assert "part of cec, trained on real features of 3 classes, 3 steps" in told.replace("\n", " ")
-    made = TrainedPart.load(tmp_path / "cec.safetensors")
-    assert (made.source, made.about["turned"]) == ("real", True)
+    part = TrainedPart.load(tmp_path / "cec.safetensors")
+    assert (part.source, part.about["turned"]) == ("real", True)
     rows = FeatureSet.load(trained.with_name("run.safetensors")).base_weight
-    assert made.belongs_to(torch.tensor(rows))
+    assert part.belongs_to(torch.tensor(rows))
 
 
 def test_the_command_tells_what_each_member_came_to(photographs: Path, tmp_path: Path) -> None:
@@ -125,6 +162,8 @@ def test_wrong_words_are_refused_before_images_are_read(tmp_path: Path) -> None:
         ([*train, "folder", "--device", "cuda:99"], "cuda:99"),
         ([*train, "folder", "--device", "cpu"], "there is nothing at"),
         ([*train, "folder", "--image-size", "80"], "images of 80 pixels are smaller than the crops of 84"),
+        (["pack", "--run", "r", "--split", "folder", "--data", "d", "--out", "f.npz"], "--backbone NAME and --split"),
+        (["pack", "--backbone", "b", "--data", "d", "--out", "f.npz"], "or of --backbone NAME and --split"),
         (["pack", "--run", "r", "--data", "d", "--out", "f.npy"], "written as .safetensors or .npz; got 'f.npy'"),
     ):
         assert message in str(invoke(*words).exception), words

@@ -134,7 +134,7 @@ def packed(
     work = Extractor(build_network(recipe, 5, 0), recipe, images.images, device=CPU)
     settings = RunSettings(recipe, 5, 0, split.name, split.digest())
     wanted = Contents(**{"support_images": 5, "copies": 1, **contents})
-    return feature_set(work, images, split, settings, wanted), work
+    return feature_set(work, images, split, wanted, work.network.head, settings.told()), work
 
 
 @pytest.mark.parametrize("head", ["linear", "cosine", "euclidean"])

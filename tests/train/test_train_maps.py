@@ -29,7 +29,7 @@ CONTENTS = Contents(copies=2)
 def test_positions_lead_to_the_features_of_the_feature_file(where: str) -> None:
     network = build_network(RECIPE, BASE, 0).eval()
     extractor = Extractor(network, RECIPE, IMAGES.images, device=CPU)
-    packed = feature_set(extractor, IMAGES, SPLIT, SETTINGS, CONTENTS)
+    packed = feature_set(extractor, IMAGES, SPLIT, CONTENTS, network.head)
     maps = split_maps(network, SETTINGS, IMAGES, SPLIT, CONTENTS, where=where, device=CPU)  # type: ignore[arg-type]
     for name in ("base_test", "novel_test", "novel_support"):
         positions = torch.tensor(getattr(maps.items, name))[..., 0]

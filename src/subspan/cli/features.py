@@ -7,11 +7,19 @@ from typing import Annotated
 import typer
 
 from subspan.cli.parts.flags import Values, with_flags
-from subspan.cli.parts.runs import DATA, ListsOption, features_of, open_run, write_features
+from subspan.cli.parts.runs import (
+    DATA,
+    ListsOption,
+    features_of,
+    open_run,
+    write_backbone_features,
+    write_features,
+)
 from subspan.cli.parts.tables import show
 from subspan.experiments.named_features import find_embeddings, named
 from subspan.features.feature_set import FeatureFileError, FeatureSet, Precision
 from subspan.files.arrays import check_suffix
+from subspan.images.splits.parse import SPLITS
 from subspan.train.collect import Contents
 from subspan.values import converted
 
@@ -48,28 +56,45 @@ def extract(
 
 @with_flags(contents=Contents)
 def pack(
-    run: RunOption,
     data: DataOption,
     out: Annotated[Path, typer.Option(help="the feature file to write, .safetensors or, compressed, .npz")],
+    run: Annotated[Path | None, typer.Option("--run", help="folder of a finished run")] = None,
+    backbone: Annotated[
+        str | None, typer.Option("--backbone", help="in place of a run, any network that `subspan backbones` names")
+    ] = None,
+    split: Annotated[str | None, typer.Option("--split", help=f"with --backbone: {', '.join(SPLITS)}")] = None,
     lists: ListsOption = None,
     image_size: SizeOption = None,
     device: DeviceOption = "auto",
     covariance: Annotated[
         bool | None,
-        typer.Option(help="store the covariance of the base training features; default: where it takes at most 1 MB"),
+        typer.Option(help="store the covariance of base features; default: of a run's where it takes at most 1 MB"),
     ] = None,
     on_disk: Annotated[str, typer.Option(help="int8, float16 or float32 in the file")] = "int8",
     *,
     contents: Values,
 ) -> None:
-    """Write the feature file of a run, which `subspan bench` reads; features already extracted are used again.
+    """Write the feature file of a run, or of any backbone on a split, for `subspan bench` to read.
+
+    Features of a run that are extracted already are used again. With --backbone the rows of the base classes are
+    learned by logistic regression.
 
     Example: subspan pack --run runs/random-1 --data mini-imagenet --out random-1.safetensors
+
+    Example: subspan pack --backbone timm:resnet50@weights.pt --data photos --split folder --out photos.npz
     """
     check_suffix(out, "a feature file", FeatureFileError)
-    wanted = Contents(**contents, covariance=covariance)
-    found = open_run(run, data, lists, image_size)
-    write_features(found, device, wanted, out, converted("on-disk", on_disk, Precision))
+    precision: Precision = converted("on-disk", on_disk, Precision)
+    if backbone is None and run is not None and split is None:
+        wanted = Contents(**contents, covariance=covariance)
+        write_features(open_run(run, data, lists, image_size), device, wanted, out, precision)
+    elif backbone is not None and split is not None and run is None:
+        if contents.get("flip_average") or device != "auto":
+            raise ValueError("--flip-average and --device are of a run; a backbone looks at images in its own way")
+        wanted = Contents(**contents, covariance=covariance is not False)
+        write_backbone_features(backbone, data, split, lists, image_size, wanted, out, precision)
+    else:
+        raise ValueError("features are those of --run RUN, which knows its split, or of --backbone NAME and --split")
 
 
 def convert(

@@ -139,6 +139,39 @@ class FeatureSet:
         return cls(**given | lists, embeddings=embeddings, head=head, head_scale=scale, meta=about)
 
     @classmethod
+    def from_labelled(
+        cls,
+        X: Any,
+        y: Any,
+        base: Sequence[Any],
+        *,
+        test: tuple[Any, Any] | None = None,
+        decay: float = 5e-4,
+        seed: int = 0,
+    ) -> "FeatureSet":
+        """From features (n, d) of any network and their labels (n,): all that a benchmark asks for is computed.
+
+        Features are divided by the number under ``unit`` in ``meta``, so that base features have the length that steps
+        and penalties are made for. Memory is one example of each base class, drawn by ``seed``.
+
+        Parameters
+        ----------
+        base : labels of the base classes; all other classes are novel, in sorted order.
+        test : features and labels of test examples; without them every fifth example of each class, drawn by ``seed``.
+        decay : weight decay of the logistic regression that gives base rows; it needs the extra ``research``.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).standard_normal((40, 8)) + np.repeat(np.eye(8)[:4] * 9, 10, axis=0)
+        >>> features = FeatureSet.from_labelled(X, np.repeat(["ash", "beech", "cedar", "elm"], 10), ["ash", "elm"])
+        >>> features.class_names, features.base_test.shape, features.base_covariance.shape
+        (('ash', 'elm', 'beech', 'cedar'), (4, 8), (8, 8))
+        """
+        from subspan.features.labelled import labelled_arrays
+
+        return cls.from_arrays(labelled_arrays(X, y, base, test, decay, seed))
+
+    @classmethod
     def load(cls, path: str | Path) -> "FeatureSet":
         """Read a feature file, ``.safetensors`` or ``.npz``."""
         path = Path(path)

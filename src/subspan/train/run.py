@@ -50,6 +50,10 @@ class RunSettings:
         """Plain values, for JSON."""
         return {**vars(self), "recipe": self.recipe.to_dict()}
 
+    def told(self) -> dict[str, Any]:
+        """What a feature file says of the run."""
+        return {"recipe": self.recipe.to_dict(), "seed": self.seed, **self.about}
+
     def identity(self) -> dict[str, Any]:
         """What must agree between a checkpoint and the run that resumes from it, field by field.
 

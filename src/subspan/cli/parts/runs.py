@@ -15,6 +15,8 @@ from subspan.images.imageset import ImageSet
 from subspan.images.read import read_images
 from subspan.images.splits.parse import SplitRecipe, parse_split
 from subspan.images.splits.split import Split
+from subspan.pretrained.looking import BackboneLooks
+from subspan.pretrained.registry import load_backbone
 from subspan.train.collect import Contents
 from subspan.train.extract import Extractor
 from subspan.train.pack import feature_set
@@ -59,7 +61,8 @@ def open_run(run: Path, data: Path, lists: Path | None, image_size: int | None =
 
 
 def features_of(run: Run, extractor: Extractor, contents: Contents, made: dict[str, Any] | None = None) -> FeatureSet:
-    return named(feature_set(extractor, run.images, run.split, run.settings, contents, made))
+    about = {**run.settings.told(), **(made or {})}
+    return named(feature_set(extractor, run.images, run.split, contents, run.network.head, about))
 
 
 def write_features(run: Run, device: str, contents: Contents, out: Path, precision: Precision = "int8") -> None:
@@ -69,10 +72,32 @@ def write_features(run: Run, device: str, contents: Contents, out: Path, precisi
         "version": version(),
         **extractor.about,
     }
-    features = features_of(run, extractor, contents, made)
+    save_features(features_of(run, extractor, contents, made), run.split, out, precision)
+
+
+def write_backbone_features(
+    backbone: str,
+    data: Path,
+    split: str,
+    lists: Path | None,
+    image_size: int | None,
+    contents: Contents,
+    out: Path,
+    precision: Precision,
+) -> None:
+    """The feature file of a network that was not trained here."""
+    network = load_backbone(backbone)
+    images = read_images(data, size=image_size or network.preprocessing.resize)
+    made = find_split(split, lists, 0).make(images)
+    about = {"backbone": network.about(), "version": version()}
+    features = feature_set(BackboneLooks(network, images.images), images, made, contents, meta=about)
+    save_features(named(features), made, out, precision)
+
+
+def save_features(features: FeatureSet, split: Split, out: Path, precision: Precision) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     features.save(out, precision=precision)
-    queried, size = run.split.queried, out.stat().st_size / 1e6
+    queried, size = split.queried, out.stat().st_size / 1e6
     accuracy = f"session 0 at {features.meta[f'session0_{queried}']:.2f} %" + " (validation)" * (queried != "test")
     Console().print(f"{out}: {size:.2f} MB, {accuracy}", highlight=False, soft_wrap=True)
 
