@@ -1,4 +1,4 @@
-"""Train the small network that lies in the repository, and go the whole way on it: a quarter of an hour on two CPU cores.
+"""Train the small network that lies in the repository, and go the whole way on it: some minutes on two CPU cores.
 
     python benchmarks/make_network.py --data ../shared/data/mini-imagenet
 
