@@ -26,7 +26,7 @@ from subspan.cli.parts.facts import run_facts
 from subspan.engine.contract import Learner, Memory, Session, State
 from subspan.engine.objective import Problem
 from subspan.experiments.fan_out import Placement
-from subspan.experiments.metrics import interval_half_width, paired_tests
+from subspan.experiments.metrics import interval_half_width
 from subspan.experiments.multi_session import RANDOM
 from subspan.experiments.named_features import find_all_embeddings, named
 from subspan.experiments.report.data import plain
@@ -41,7 +41,7 @@ from subspan.learners.parts.regularizer import Regularizer
 from subspan.learners.registry import create_method
 from subspan.paper.pages import PAPER, Section, sha256_of, write_section
 from subspan.paper.published import PUBLISHED, published
-from subspan.paper.tables.multi_session import BEYOND, METHODS
+from subspan.paper.tables.multi_session import METHODS
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME, KEPT = "choices", "choices/paper.json"  # of the page, and of the runs beside the feature files
@@ -82,7 +82,6 @@ CHOICES = (
     Choice("finetune", "ours, as the released code: norm, two means", "finetune"),
     Choice("finetune", "ours, and no cap: at most 20,000 steps", "finetune:max_steps=20000", memories=(False,)),
 )
-RIVALS = ("imprint", "prototype", "calibrated")  # the rest of our own tables
 
 
 def load(path: Path) -> tuple[dict[str, Any], Results]:
@@ -145,30 +144,6 @@ def choices_table(results: Results) -> Table:
     return Table(("method", "row"), tuple(columns), tuple(rows), "What each choice is worth", name="choices")
 
 
-def rivals_table(results: Results) -> Table:
-    """Ours against the published value, and against the best of our own tables by a paired test."""
-    parts = {"published": "published", "ours": "ours", "apart": "ours less published", "rival": "the best other row"}
-    parts |= {"lead": "ours less the best other", "p": "paired t-test over splits, times the number of comparisons"}
-    titles = {"apart": "less published", "rival": "best other", "lead": "less it"}
-    columns = [Column(key, titles.get(key, key), said, decimals=4 if key == "p" else 2) for key, said in parts.items()]
-    titled = {**METHODS, **BEYOND}
-    rows = []
-    for memory in (False, True):
-        last = {name: (one := results[name, memory, False]).samples(one.weighted[:, -1]) for name in titled}
-        for name, values in last.items():
-            best = max((other for other in last if other != name), key=lambda other: last[other].mean())
-            row = published().row(name, memory, published().without_memory, published().with_memory)
-            theirs = Cell(row.accuracy[-1]) if row else Cell()
-            lead, half_width = values - last[best], float(interval_half_width(values))
-            cells = {"published": theirs, "ours": Cell(float(values.mean()), half_width)}
-            cells |= {"apart": Cell(float(values.mean()) - theirs.value), "rival": Cell(float(last[best].mean()))}
-            cells |= {"lead": Cell(float(lead.mean()), float(interval_half_width(lead)))}
-            cells |= {"p": Cell(paired_tests(last, against=best)[name].p_value)}
-            rows.append(Row((titled[name], "+M" if memory else "-M", titled[best]), cells, str(memory)))
-    headings = ("method", "memory", "best other row of ours")
-    return Table(headings, tuple(columns), tuple(rows), "Session 8: published, ours, our best other row", name="rivals")
-
-
 def section_of(folder: Path) -> tuple[Section, dict[str, str]]:
     """The page's section from the runs and feature files of a folder, and what the runs say of themselves."""
     about, results = load(folder / KEPT)
@@ -177,7 +152,7 @@ def section_of(folder: Path) -> tuple[Section, dict[str, str]]:
             raise FeatureFileError(f"'{folder / source}' is not what {KEPT} was measured on; run `{about['command']}`")
     usual = [results[name, memory, False] for name in METHODS for memory in (False, True)]
     figures = [*curve_figures(usual, published().curves), *heatmap_figures(usual)]
-    tables = [choices_table(results), rivals_table(results)]
+    tables = [choices_table(results)]
     facts = {key: about[key] for key in ("command", "protocol", "device", "date", "version")}
     sources = [folder / KEPT, *(folder / source for source in about["sources"])]
     kinds: dict[str, Any] = {"findings": [], "missing": [], "facts": facts, "summary": []}
@@ -217,7 +192,7 @@ def run(folder: Path) -> None:
         for one in CHOICES
         if memory in one.memories
     ]
-    wanted += [(method, memory, False) for method in RIVALS for memory in (False, True)]
+    wanted += [(method, memory, False) for method in METHODS for memory in (False, True)]
     began = time.perf_counter()
     for method, memory, one_mean in dict.fromkeys(wanted):
         if (method, memory, one_mean) not in runs:

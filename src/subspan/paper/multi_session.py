@@ -27,11 +27,11 @@ from subspan.paper.tables.multi_session import (
     METHODS,
     SPLITS,
     TUNED,
-    beyond_table,
     fixed_split_table,
     networks_table,
     random_split_tables,
     reached_sentence,
+    rivals_table,
     splits_sentence,
 )
 from subspan.paper.tables.runs import Run
@@ -90,8 +90,7 @@ def make(sources: Sources, place: Placement, recipe: str) -> Section:
         missing += [f"No validation accuracy of session 0 is recorded in {silent}."] if silent else []
     if on_fixed:
         tables.append(fixed_split_table(on_fixed, recipe, published()))
-    if own:
-        tables.append(beyond_table(on_random, seeds, published()))
+    tables.append(rivals_table(on_random, seeds, published()))
     figures = _figures([result for result in on_random if result.method in METHODS], seeds)
     by_name = dict(zip((name.replace(":", "-") for name in named), splits, strict=True))
     for protocol, methods in ((RANDOM, on_random), (FIXED, on_fixed)) if wanted else ():

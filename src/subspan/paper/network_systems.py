@@ -78,7 +78,7 @@ def store_result(
         "notes": list(ready.notes()),
     }
     made_of = split.name, split.digest(), digest_of_items(maps.items), about
-    stored = StoredResult(system.name, system.marks, result, *made_of)
+    stored = StoredResult(system.name, result, *made_of)
     stored.save(out)
     run.clear()
     return stored

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from subspan.experiments.config import Config
 from subspan.experiments.multi_session import RANDOM
@@ -27,10 +28,9 @@ from subspan.experiments.report.tables import Table
 from subspan.experiments.single_session import SingleSession
 from subspan.files.atomic import replacing
 from subspan.learners.published import MARKS
-from subspan.learners.registry import create_method, list_network_systems, list_systems
+from subspan.learners.registry import create_method, list_network_systems, list_systems, method_class
 from subspan.paper.published import PROTOCOLS, SINGLE_SESSION, VALUES, page_text, published
 from subspan.paper.sources import PARTS
-from subspan.paper.systems import system_class
 from subspan.paper.tables.single_session import DATA, published_table
 from subspan.train.recipe import find_recipe
 
@@ -171,7 +171,7 @@ def _name_of(source: Path) -> str:
 
 def systems_page() -> str:
     """What every published system is: a table of all, then the docstring of each."""
-    cards = {name: system_class(name) for name in (*list_systems(), *list_network_systems())}
+    cards: dict[str, Any] = {name: method_class(name) for name in (*list_systems(), *list_network_systems())}
     marks = ["| mark | meaning |", "|---|---|", *(f"| {mark} | {meaning} |" for mark, meaning in MARKS.items())]
     table = ["| system | what it does | reference | marks |", "|---|---|---|---|"]
     table += [f"| [`{n}`](#{n}) | {c.summary} | {c.reference} | {c.marks} |" for n, c in cards.items()]

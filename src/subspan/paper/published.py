@@ -20,6 +20,7 @@ VALUES = Path(__file__).with_name("published.json")
 MULTI_SESSION, SINGLE_SESSION = PROTOCOLS = "multi-session", "single-session"
 PUBLISHED, QUOTED, OURS = "published", "quoted", "ours"  # what tables call a row
 STORED = "ours, stored"  # not run now: of a system that needs images
+RELEASED = "as released"  # by the rule of a system's released code, where ours is another one
 
 
 Rows = tuple["PublishedRow", ...]

@@ -20,7 +20,7 @@ from subspan.files.arrays import SUFFIXES
 from subspan.paper.pages import Section
 from subspan.paper.published import SINGLE_SESSION, published
 from subspan.paper.sources import Sources, find_file, load, settings_file
-from subspan.paper.systems import chosen_systems, episode_settings, part_of, stored_episodes
+from subspan.paper.systems import chosen_systems, episode_settings, part_of, row_of, stored_episodes
 from subspan.paper.tables.runs import Run, cost_of_parts
 from subspan.paper.tables.single_session import DATA, costs_table, episodes_table, settings_table
 from subspan.values import option
@@ -157,7 +157,10 @@ def _run(
     vectors = embeddings_of(features, settings)
     results = run_cells(protocol, features, cells, place, embeddings=vectors, episodes=episodes, bar="episodes")
     costs = [cost_of_parts([part_of(cell.method, features)]) for cell in cells]
-    return [Run(one.name, result, **cost) for one, result, cost in zip(settings, results, costs, strict=True)]
+    return [
+        Run(one.name, result, row=row_of(one.name), **cost)
+        for one, result, cost in zip(settings, results, costs, strict=True)
+    ]
 
 
 def _pictures(runs: Sequence[Run[EpisodeResult]], half: Half, shots: int) -> list[ReportFigure]:

@@ -24,7 +24,7 @@ _KINDS: Mapping[str, type[MethodResult] | type[EpisodeResult]] = {
 }
 # Large, or not needed again:
 _LEFT_OUT = ("forgotten", "confusion", "weight_space", "final_rows", "predictions", "query_labels")
-_TEXTS = ("system", "marks", "split", "split_digest", "items")
+_TEXTS = ("system", "split", "split_digest", "items")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,6 @@ class StoredResult:
     """A result of a system and what made it."""
 
     system: str  # its name; the result has it with its options
-    marks: str  # how far its description was checked
     result: MethodResult | EpisodeResult
     split: str  # as on the command line: "random:1"
     split_digest: str

@@ -16,50 +16,59 @@ from subspan.experiments.named_features import find_embeddings, usual_embeddings
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.runs import Job, Split, run_jobs
 from subspan.features.feature_set import FeatureSet
-from subspan.learners.parts.system import System
-from subspan.learners.registry import create_method, list_network_systems, list_systems, method_class, method_options
+from subspan.learners.registry import create_method, list_network_systems, list_systems, method_class, split_spec
 from subspan.learners.training.network_system import NetworkSystem
 from subspan.learners.training.trained_part import TrainedPart, TrainedPartError
 from subspan.learners.training.trained_system import DrawnFeaturesWarning, TrainedSystem
-from subspan.paper.published import published
+from subspan.paper.published import OURS, RELEASED, STORED, published
 from subspan.paper.sources import EVERY
 from subspan.paper.stored_results import StoredResult, stored_results
 from subspan.paper.tables.runs import Result, Run, cost_of_parts, cost_of_stored
 from subspan.values import tensor_of
 
+FORMS: Mapping[str, tuple[str, ...]] = {  # as released, where ours is another: further rows in the tables of all
+    "calibrated-fecam": ("form=released",),
+    "fecam": ("form=released",),
+    "ranpac": ("form=released", "form=calibrated"),
+    "teen": ("alpha=0.1",),  # of its CIFAR script
+}
+
 
 def chosen_systems(text: str | None, protocol: str) -> list[str]:
-    """The names in ``all`` or ``name,name`` of systems that run under a protocol; none where nothing is said."""
+    """The systems in ``all`` or ``name,name:option=value`` that run under a protocol; none where nothing is said."""
     networks = {name: method_class(name) for name in list_network_systems()}
     others = {n: c.protocol for n, c in networks.items() if issubclass(c, NetworkSystem) and c.protocol != protocol}
     known = [name for name in (*list_systems(), *networks) if name not in others]
-    names = known if text == EVERY else [name.strip() for name in (text or "").split(",") if name.strip()]
-    for name in names:
+    if text == EVERY:
+        return [spec for name in known for spec in (name, *(f"{name}:{form}" for form in FORMS.get(name, ())))]
+    specs = [spec.strip() for spec in (text or "").split(",") if spec.strip()]
+    for name in (split_spec(spec)[0] for spec in specs):
         if other := others.get(name):
             raise ValueError(f"system '{name}' has results under {other} only: `subspan reproduce {other}`")
         if name not in known:
             raise ValueError(f"there is no system '{name}'; --systems takes {EVERY} or some of {', '.join(known)}")
-    return names
+    return specs
 
 
 def run_systems(
-    names: Sequence[str], protocol: MultiSession, splits: Mapping[str, Split], parts: Path, place: Placement
+    specs: Sequence[str], protocol: MultiSession, splits: Mapping[str, Split], parts: Path, place: Placement
 ) -> tuple[list[Run[MethodResult]], list[str], list[Path]]:
     """Every system on the splits (by name) that have what it needs, a sentence for each left out, and parts read."""
-    pairs, jobs, left_out = list(splits.values()), [], []
-    for name in (name for name in names if not moves_the_network(name)):
-        system = create_system(name, parts)
+    pairs, named, left_out = list(splits.values()), list[tuple[str, Job]](), []
+    for spec in (spec for spec in specs if not moves_the_network(spec)):
+        system = create_system(spec, parts)
         reasons = {title: lacking(system, split) for title, split in splits.items()}
         usable = tuple(number for number, reason in enumerate(reasons.values()) if not reason)
         for reason in dict.fromkeys(filter(None, reasons.values())):
             where = ", ".join(title for title, said in reasons.items() if said == reason)
-            left_out.append(f"System {name} on {where}: {reason}.")
+            left_out.append(f"System {spec} on {where}: {reason}.")
         if usable:
-            jobs += [Job(protocol, system, memory, usable) for memory in sorted({False, system.uses_memory})]
+            named += [(spec, Job(protocol, system, memory, usable)) for memory in sorted({False, system.uses_memory})]
     runs, read = [], dict[Path, None]()
-    for job, result in zip(jobs, run_jobs(pairs, jobs, place, bar="sessions of systems"), strict=True):
-        name, trained = job.method.name, [part_of(job.method, pairs[n][0]) for n in job.splits]
-        runs.append(Run(name, replace(result, method=name), system_class(name).marks, **cost_of_parts(trained)))
+    results = run_jobs(pairs, [job for _, job in named], place, bar="sessions of systems")
+    for (spec, job), result in zip(named, results, strict=True):
+        trained = [part_of(job.method, pairs[n][0]) for n in job.splits]
+        runs.append(Run(spec, replace(result, method=spec), row=row_of(spec), **cost_of_parts(trained)))
         read |= dict.fromkeys(Path(part.path) for part in trained if part)
     return runs, left_out, [*read]
 
@@ -77,7 +86,7 @@ def stored_runs(
     for (name, _), of_splits in found.items():
         stored, results = zip(*of_splits.values(), strict=True)
         result = replace(MethodResult.joined(results), method=name)
-        runs.append(Run(name, result, stored[0].marks, stored=True, **cost_of_stored(stored)))
+        runs.append(Run(name, result, row=STORED, **cost_of_stored(stored)))
     left_out = []
     for name in wanted:
         have = {split for (system, _), of_splits in found.items() if system == name for split in of_splits}
@@ -87,21 +96,21 @@ def stored_runs(
 
 
 def episode_settings(
-    names: Sequence[str], features: FeatureSet, parts: Path, shots: Sequence[int]
+    specs: Sequence[str], features: FeatureSet, parts: Path, shots: Sequence[int]
 ) -> tuple[list[Setting], list[str]]:
     """Every system with every number of shots that can run on these features, and a sentence for each that cannot."""
     settings, left_out = [], []
     kind = usual_embeddings(features)
-    for name in (name for name in names if not moves_the_network(name)):
+    for spec in (spec for spec in specs if not moves_the_network(spec)):
         for number in shots:
-            system = create_system(name, parts, shots=number)
+            system = create_system(spec, parts, shots=number)
             wanted = kind if "embeddings" in system.needs else None
             reason = lacking(system, (features, find_embeddings(features, wanted) if wanted else None), number)
             if reason:
-                left_out.append(f"System {name}, {number}-shot: {reason}.")
+                left_out.append(f"System {spec}, {number}-shot: {reason}.")
                 continue
-            options = {key: getattr(system, key) for key in ("trained", "shots") if hasattr(system, key)}
-            settings.append(Setting(name, _model(name), number, wanted, options))
+            options = {name: value for name, value in vars(system).items() if value != getattr(type(system), name)}
+            settings.append(Setting(split_spec(spec)[0], _model(spec), number, wanted, options))
     return settings, left_out
 
 
@@ -117,7 +126,7 @@ def stored_episodes(
         for number in shots:
             every = _stored(EpisodeResult, [name], episodes.first_shots(number).protocol, parts, recipe)
             kept = [(one, result) for one, result in every if (one.items, result.shots) == (episodes.items, number)]
-            found += [Run(_model(name), result, stored=True, **cost_of_stored([one])) for one, result in kept]
+            found += [Run(_model(name), result, row=STORED, **cost_of_stored([one])) for one, result in kept]
             read += [Path(one.path) for one, _ in kept]
             if not kept:
                 what = f"no stored result on these episodes with recipe '{recipe}'"
@@ -134,16 +143,15 @@ def _stored(
     return [(one, one.result) for one in mine if isinstance(one.result, kind)]
 
 
-def system_class(name: str) -> type[System]:
-    """The class of a published system."""
-    found = method_class(name)
-    assert issubclass(found, System)
-    return found
-
-
-def moves_the_network(name: str) -> bool:
+def moves_the_network(spec: str) -> bool:
     """Whether tables show stored results of this system."""
-    return issubclass(method_class(name), NetworkSystem)
+    return issubclass(method_class(split_spec(spec)[0]), NetworkSystem)
+
+
+def row_of(spec: str) -> str:
+    """What tables call the row of a method or system that is run now."""
+    name, options = split_spec(spec)
+    return RELEASED if options in FORMS.get(name, ()) else OURS
 
 
 def _model(name: str) -> str:
@@ -151,16 +159,14 @@ def _model(name: str) -> str:
     return next((line.model for line in published().single_session if line.system == name), name)
 
 
-def create_system(name: str, parts: Path, shots: int | None = None) -> System:
+def create_system(spec: str, parts: Path, shots: int | None = None) -> Learner:
     """A system with its published options; its trained part, where it has one, is looked for in a folder.
 
     ``shots`` is for systems that have a part for each number of them.
     """
+    kind = method_class(split_spec(spec)[0])
     options = {"trained": str(parts), "shots": shots}
-    known = {key: value for key, value in options.items() if key in method_options(name) and value is not None}
-    system = create_method(name, **known)
-    assert isinstance(system, System)
-    return system
+    return create_method(spec, **{name: v for name, v in options.items() if v is not None and hasattr(kind, name)})
 
 
 def part_of(method: Learner, features: FeatureSet) -> TrainedPart | None:
@@ -173,7 +179,7 @@ def part_of(method: Learner, features: FeatureSet) -> TrainedPart | None:
         return method.part(Base(rows))
 
 
-def lacking(system: System, split: Split, shots: int | None = None) -> str:
+def lacking(system: Learner, split: Split, shots: int | None = None) -> str:
     """What keeps a system from running on a feature file, as a phrase; empty if nothing does.
 
     With ``shots`` a part that was trained for another number of them does not count.

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from subspan.experiments.metrics import paired_tests
+from subspan.experiments.metrics import interval_half_width, paired_tests
 from subspan.experiments.report.results_table import SESSIONS, Measure, cell_of, measures_of
 from subspan.experiments.report.tables import Cell, Column, Row, Table, not_below_best
 from subspan.experiments.results import MethodResult
@@ -200,35 +200,34 @@ def fixed_split_table(results: Sequence[MethodResult], recipe: str, published: P
     return Table(headings, COLUMNS, tuple(rows), title, notes, legend, "fixed-split")
 
 
-def beyond_table(results: Sequence[MethodResult], seeds: Sequence[int], published: Published) -> Table:
-    """Every method of ``BEYOND`` against those of the tables at the last session, over the random splits ``seeds``."""
-    meanings = {
-        "accuracy": ("weighted accuracy (%)", 2),
-        "lead": ("accuracy of our method minus that of this one", 2),
-        "p": ("two-sided, of a paired t-test over splits, after Bonferroni correction", 4),
+def rivals_table(results: Sequence[MethodResult], seeds: Sequence[int], published: Published) -> Table:
+    """The last session of ours against the published one, and by a paired test against the best other row of ours."""
+    parts = {
+        "published": ("published", "ten splits of the paper's own"),
+        "ours": ("ours", "weighted accuracy (%)"),
+        "apart": ("less published", "ours less published; of other splits, so there is no paired test"),
+        "rival": ("best other", "the best other row"),
+        "lead": ("less it", "ours less the best other, paired by split"),
+        "p": ("p", "two-sided, of a paired t-test over splits, times the number of comparisons"),
     }
-    columns = tuple(
-        Column(f"{key}_{name}_memory", f"{key} {sign}", f"{meaning}, {name} memory", "Last session", decimals)
-        for name, sign in (("without", "-M"), ("with", "+M"))
-        for key, (meaning, decimals) in meanings.items()
-    )
-    rows = []
-    for ours, title in BEYOND.items():
-        lines: dict[str, dict[str, Cell]] = {method: {} for method in (ours, *METHODS)}
-        for memory in (False, True):
-            found = {one.method: one for one in results if one.memory == memory and one.method in lines}
-            last = {method: found[method].samples(found[method].weighted[:, -1]) for method in lines}
-            tests = paired_tests(last, against=ours)
-            for method, cells in lines.items():
-                cells[f"accuracy_{_with(memory)}_memory"] = cell_of(found[method], _EVERY["weighted"])
-                if method != ours:
-                    cells[f"lead_{_with(memory)}_memory"] = Cell(float(np.mean(last[ours] - last[method])))
-                    cells[f"p_{_with(memory)}_memory"] = Cell(tests[method].p_value)
-        rows += [Row((title if method == ours else METHODS[method],), cells, ours) for method, cells in lines.items()]
+    columns = tuple(Column(key, *said, decimals=4 if key == "p" else 2) for key, said in parts.items())
+    rows, titles = [], {**METHODS, **BEYOND}
+    for memory in (False, True):
+        found = {one.method: one for one in results if one.memory == memory and one.method in titles}
+        last = {name: one.samples(one.weighted[:, -1]) for name, one in found.items()}
+        for name, values in last.items():
+            best = max((other for other in last if other != name), key=lambda other: last[other].mean())
+            theirs = published.row(name, memory, published.without_memory, published.with_memory)
+            samples = {"ours": values, "lead": values - last[best]}
+            cells = {key: Cell(float(of.mean()), float(interval_half_width(of))) for key, of in samples.items()}
+            cells |= {"published": Cell(theirs.accuracy[-1] if theirs else np.nan), "rival": Cell(last[best].mean())}
+            cells |= {"apart": Cell(cells["ours"].value - cells["published"].value)}
+            cells |= {"p": Cell(paired_tests(last, against=best)[name].p_value)}
+            rows.append(Row((titles[name], "+M" if memory else "-M", titles[best]), cells, str(memory)))
     few = " Two splits have one degree of freedom: a p says little." if len(seeds) == 2 else ""
-    said = f"Options of our own method were chosen on split 0, another draw of the same 100 classes.{few}"
-    notes, legend = (f"{splits_sentence(seeds)} {said}",), published.legend(MULTI_SESSION, "p")
-    return Table(("method",), columns, tuple(rows), "Beyond the paper: the last session", notes, legend, "beyond")
+    notes = (f"{splits_sentence(seeds)} Options of {', '.join(BEYOND.values())} were chosen on split 0.{few}",)
+    headings, title = ("method", "memory", "best other row"), "The last session: published, ours, our best other row"
+    return Table(headings, columns, tuple(rows), title, notes, published.legend(MULTI_SESSION, "p"), "rivals")
 
 
 def reached_sentence(tables: Sequence[Table]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from subspan.experiments.report.tables import Cell, Column
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.learners.training.trained_part import TrainedPart
-from subspan.paper.published import OURS, STORED
+from subspan.paper.published import OURS
 from subspan.paper.stored_results import StoredResult
 
 Result = TypeVar("Result", MethodResult, EpisodeResult)
@@ -21,14 +21,9 @@ class Run(Generic[Result]):
 
     name: str  # of the method or system, as its table has it
     result: Result
-    marks: str = ""  # how far a system's description was checked; empty for a method of the paper or of ours
     minutes: float = 0.0  # of training the system's own part, for one split
     place: str = ""  # what that was trained with, and the device
-    stored: bool = False  # read from a file, not run now
-
-    @property
-    def row(self) -> str:
-        return STORED if self.stored else OURS
+    row: str = OURS  # what tables call it
 
     @property
     def splits(self) -> int:

@@ -8,15 +8,15 @@ import numpy as np
 from subspan.experiments.report.drawings import BLUE, VERMILION, new_figure, plain_axes, to_png
 from subspan.experiments.report.figures import ReportFigure
 from subspan.experiments.report.labels import Label, draw_labels
-from subspan.experiments.report.tables import Cell, Column, Row, Table
+from subspan.experiments.report.tables import Row, Table
 from subspan.experiments.results import MethodResult
-from subspan.paper.published import MULTI_SESSION, PUBLISHED, QUOTED, Published, PublishedRow
-from subspan.paper.tables.multi_session import BOLD, COLUMNS, all_cells, run_notes
+from subspan.paper.published import MULTI_SESSION, PUBLISHED, QUOTED, RELEASED, Published, PublishedRow
+from subspan.paper.tables.multi_session import BOLD, COLUMNS, METHODS, all_cells, run_notes
 from subspan.paper.tables.runs import Run, cost_cells, cost_columns
 
 BELOW = 3.0  # points below a published row of the same setting that ask for a cause
 MARK = "‡"
-COST = "Cost of one split, and how many there were"
+COST = "Cost of one split"
 
 
 def systems_table(runs: Sequence[Run[MethodResult]], published: Published, *, fixed: bool, recipe: str) -> Table:
@@ -25,7 +25,6 @@ def systems_table(runs: Sequence[Run[MethodResult]], published: Published, *, fi
     On the fixed split a published row has the setting of ours, and so have the rows that the paper quotes beside its
     random splits; there a last session more than ``BELOW`` points below is marked.
     """
-    splits = Column("splits", "splits", "splits that it could run on", COST, 0)
     tables = [*([published.fixed_split] if fixed else []), published.without_memory, published.with_memory]
     theirs: dict[str, PublishedRow] = {}  # where several tables have a system, the last
     for row in (row for table in tables for row in table):
@@ -34,22 +33,31 @@ def systems_table(runs: Sequence[Run[MethodResult]], published: Published, *, fi
     ordered = sorted(runs, key=lambda run: (run.result.memory, run.name))
     for run, measured in zip(ordered, all_cells([run.result for run in ordered]), strict=True):
         memory, row = "+M" if run.result.memory else "-M", theirs.get(run.name)
-        cells = measured | cost_cells(run) | {"splits": Cell(run.splits)}
+        cells = measured | cost_cells(run)
         if row is not None and row.memory in (None, run.result.memory):
             label = PUBLISHED if fixed and row.memory is None else QUOTED  # only the paper's tables tell of memory
             rows.append(Row((run.name, memory, label, row.source, ""), row.cells, run.name))
             last = f"session_{row.sessions[-1]}"
             if fixed and cells[last].value < row.accuracy[-1] - BELOW:
                 cells[last] = replace(cells[last], mark=MARK)
-        rows.append(Row((run.name, memory, run.row, run.marks, run.place), cells, run.name))
-    words = [PUBLISHED, QUOTED, *([MARK] if fixed else []), "min, sec", *published.sources_of(theirs.values())]
+        rows.append(
+            Row((run.name, memory, run.row, f"{run.splits} split{'s' * (run.splits > 1)}", run.place), cells, run.name)
+        )
+    words = [
+        PUBLISHED,
+        QUOTED,
+        RELEASED,
+        *([MARK] if fixed else []),
+        "min, sec",
+        *published.sources_of(theirs.values()),
+    ]
     where = "fixed" if fixed else "random"
     return Table(
-        headings=("system", "memory", "row", "marks", "part trained on"),
-        columns=(*COLUMNS, *cost_columns("all sessions", COST), splits),
+        headings=("system", "memory", "row", "source or splits", "part trained on"),
+        columns=(*COLUMNS, *cost_columns("all sessions", COST)),
         rows=tuple(rows),
         title=f"Systems on {'the fixed split' if fixed else 'random splits'}, recipe {recipe}",
-        notes=(*([] if fixed else [BOLD]), *run_notes([run.result for run in runs if not run.marks])),
+        notes=(*([] if fixed else [BOLD]), *run_notes([run.result for run in runs if run.name in METHODS])),
         legend=published.legend(MULTI_SESSION, *words),
         name=f"systems-{where}-{recipe}",
     )
