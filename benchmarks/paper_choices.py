@@ -41,10 +41,11 @@ from subspan.learners.parts.regularizer import Regularizer
 from subspan.learners.registry import create_method
 from subspan.paper.pages import PAPER, Section, sha256_of, write_section
 from subspan.paper.published import PUBLISHED, published
-from subspan.paper.tables.multi_session import METHODS
+from subspan.paper.tables.multi_session import BEYOND, METHODS, rivals_table
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME, KEPT = "choices", "choices/paper.json"  # of the page, and of the runs beside the feature files
+ALL = (*METHODS, *BEYOND)
 KEYS = ("base", "novel_session_mean", "steps")
 PICTURED = ("finetune", "subspace")  # the heat maps of figure 3
 Key = tuple[str, bool, bool]  # method with options, memory, one mean
@@ -152,7 +153,8 @@ def section_of(folder: Path) -> tuple[Section, dict[str, str]]:
             raise FeatureFileError(f"'{folder / source}' is not what {KEPT} was measured on; run `{about['command']}`")
     usual = [results[name, memory, False] for name in METHODS for memory in (False, True)]
     figures = [*curve_figures(usual, published().curves), *heatmap_figures(usual)]
-    tables = [choices_table(results)]
+    ours = [one for (name, _, one_mean), one in results.items() if name in ALL and not one_mean]
+    tables = [choices_table(results), rivals_table(ours, range(1, 11), published())]
     facts = {key: about[key] for key in ("command", "protocol", "device", "date", "version")}
     sources = [folder / KEPT, *(folder / source for source in about["sources"])]
     kinds: dict[str, Any] = {"findings": [], "missing": [], "facts": facts, "summary": []}
@@ -192,7 +194,7 @@ def run(folder: Path) -> None:
         for one in CHOICES
         if memory in one.memories
     ]
-    wanted += [(method, memory, False) for method in METHODS for memory in (False, True)]
+    wanted += [(method, memory, False) for method in ALL for memory in (False, True)]
     began = time.perf_counter()
     for method, memory, one_mean in dict.fromkeys(wanted):
         if (method, memory, one_mean) not in runs:

@@ -23,9 +23,9 @@ from subspan.learners.registry import create_method, spec_of
 from subspan.paper import multi_session, sources
 from subspan.paper.pages import problems
 from subspan.paper.stored_results import StoredResult
-from subspan.paper.tables.multi_session import BEYOND, METHODS
 
 C0, C1 = BASE_COUNT, 16  # eight sessions of two ways
+RUN = ("ncm", "ranpac:form=calibrated,alpha=0.25", "fecam", "subspan.learners.prototype:Prototype")  # systems that can
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def store_topic(folder, features):
     """A stored result of a system that moves the network, as the command of the training machine leaves it."""
     result = multi_session.RANDOM.run(features, create_method("ncm"), memory=False)
     about = {"seconds": 120.0, "device": "a GPU", "base_session": {"recipe": "paper"}}
-    StoredResult("topic", "M", result, "random:1", "digest", "items", about).save(folder / "topic-random-1.json")
+    StoredResult("topic", result, "random:1", "digest", "items", about).save(folder / "topic-random-1.json")
 
 
 class NoCapture:
@@ -88,7 +88,16 @@ class NoCapture:
 def written(subspan, folder, tmp_path_factory):
     out, parts = tmp_path_factory.mktemp("out"), tmp_path_factory.mktemp("parts")
     store_topic(parts, FeatureSet.load(folder / "paper-random-1.npz"))
-    options = ("--systems", "ncm,fecam,lwof,topic", "--parts", parts, "--report", out, "--markdown", out / "R.md")
+    options = (
+        "--systems",
+        f"{','.join(RUN)},lwof,topic",
+        "--parts",
+        parts,
+        "--report",
+        out,
+        "--markdown",
+        out / "R.md",
+    )
     status, _, _ = subspan(NoCapture, "--features", folder, *options)
     assert status == 0
     return out
@@ -112,7 +121,7 @@ def rows_of(path):
 
 
 def test_every_table_is_there_in_every_form(written):
-    names = "main sessions-without-memory sessions-with-memory networks fixed-split beyond"
+    names = "main sessions-without-memory sessions-with-memory networks fixed-split rivals"
     for name in names.split():
         for ending in ("csv", "md", "tex"):
             assert (written / f"{name}.{ending}").stat().st_size > 0
@@ -189,12 +198,6 @@ def test_variants_and_the_user_outrank_the_options_of_a_recipe():
     assert multi_session.config_for("paper", mine) is mine
 
 
-def test_our_own_method_is_compared_with_all_others(written):
-    methods = {line[0] for line in rows_of(written / "beyond.csv")}
-    assert methods == {*METHODS.values(), *BEYOND.values()}
-    assert "Means over 2 of 10 splits: random-1, random-4. Options of our own" in (written / "beyond.md").read_text()
-
-
 def test_what_a_file_lacks_leaves_methods_of_ours_and_systems_out(subspan, folder, tmp_path, capsys):
     shutil.copy(folder / "paper-random-1.npz", tmp_path)
     write_split(tmp_path, "paper-random-4", 4, split="random:4", without=["base_covariance"])
@@ -204,16 +207,18 @@ def test_what_a_file_lacks_leaves_methods_of_ours_and_systems_out(subspan, folde
     text = page.read_text()
     assert "Calibrated prototypes: paper-random-4.npz without what the method needs (base_covariance)." in text
     assert "| Calibrated prototypes |" not in text
-    assert "Beyond the paper" not in text
     assert "System fecam on random-4: method 'fecam' needs the array 'base_covariance'" in text
     assert "| fecam | -M | ours |" in text, "on the other split"
 
 
 def test_systems_run_where_they_can(written, folder):
     random, fixed = (rows_of(written / f"systems-{where}-paper.csv") for where in ("random", "fixed"))
-    assert {name for name, _ in random} == {"ncm", "fecam", "topic", "subspace", "prototype", "calibrated"}
-    assert {name for name, _ in fixed} == {"ncm", "fecam", "subspace", "prototype", "calibrated"}
+    assert {name for name, _ in random} == {*RUN, "topic", "subspace", "prototype", "calibrated"}
+    assert {name for name, _ in fixed} == {*RUN, "subspace", "prototype", "calibrated"}
     features = FeatureSet.load(folder / "paper-fixed.npz")
+    assert fixed[RUN[3], "-M"]["session_8"] == fixed["prototype", "-M"]["session_8"]
+    released = multi_session.FIXED.run(features, create_method(RUN[1]), memory=False)
+    assert float(fixed[RUN[1], "-M"]["session_8"]) == pytest.approx(released.weighted[0, -1])
     unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (features.base_test, features.base_mean)]
     accuracy = 100 * ((unit[0] @ unit[1].T).argmax(1) == features.base_test_labels).mean()
     assert float(fixed["ncm", "-M"]["session_0"]) == pytest.approx(accuracy)
@@ -230,7 +235,7 @@ def test_systems_run_where_they_can(written, folder):
 def test_an_unknown_system_is_named(subspan, folder, capsys):
     status, _, errors = subspan(capsys, "--features", folder, "--systems", "ncm,nobody")
     assert status == 2
-    assert "there is no system 'nobody'; --systems takes all or some of " in errors
+    assert "there is no method 'nobody'; the methods are " in errors
     status, _, errors = subspan(capsys, "--features", folder, "--systems", "ncm,xtarnet")
     assert status == 2
     assert "system 'xtarnet' has results under single-session only: `subspan reproduce single-session`" in errors

@@ -65,7 +65,7 @@ def test_both_halves_in_every_form(reproduce, tmp_path):
     episodes = PROTOCOL.draw(features).first_shots(1)
     kept = PROTOCOL.run(features, create_method("ncm"), episodes=episodes)
     about = {"seconds": 60.0, "base_session": {"recipe": "paper"}}
-    StoredResult("xtarnet", "C", kept, "ravi", "digest", episodes.items, about).save(tmp_path / "parts" / "x.json")
+    StoredResult("xtarnet", kept, "ravi", "digest", episodes.items, about).save(tmp_path / "parts" / "x.json")
     options = ("--systems", "teen,lwof,xtarnet", "--parts", tmp_path / "parts")
     options += ("--report", out, "--markdown", out / "R.md")
     status, output, _ = reproduce("--features", tmp_path, *options)
@@ -121,7 +121,7 @@ def test_costs_are_those_of_parts_and_stored_results(reproduce, tmp_path):
         "device": "another GPU",
         "base_session": {"recipe": "paper"},
     }
-    StoredResult("xtarnet", "C", kept, "ravi", "digest", episodes.items, about).save(parts / "x.json")
+    StoredResult("xtarnet", kept, "ravi", "digest", episodes.items, about).save(parts / "x.json")
     settings = tuple(Setting("imprint", "Imprinting", shots) for shots in (1, 5))
     config = Config("single-session", settings).save(tmp_path / "c.json")
     out, options = tmp_path / "out", ("--systems", "lwof,xtarnet", "--parts", parts, "--config", config)
@@ -153,7 +153,7 @@ def test_each_recipe_has_its_own_section_settings_parts_and_stored_results(repro
     assert PROTOCOL.draw(of["strong"]).items == episodes.items, "the same images, seen by another network"
     kept = PROTOCOL.run(of["paper"], create_method("ncm"), episodes=episodes)
     about = {"seconds": 60.0, "base_session": {"recipe": "paper"}}
-    StoredResult("xtarnet", "C", kept, "ravi", "digest", episodes.items, about).save(parts / "x.json")
+    StoredResult("xtarnet", kept, "ravi", "digest", episodes.items, about).save(parts / "x.json")
     options = ("--features", tmp_path, "--systems", "lwof,xtarnet", "--parts", parts, "--markdown", document)
     assert reproduce(*options, "--report", tmp_path / "paper")[0] == 0
     section = document.read_text()
@@ -194,7 +194,7 @@ def test_a_stored_result_that_does_not_tell_its_recipe_stands_in_no_table(tmp_pa
     features = FeatureSet.load(write_half(tmp_path, "ravi"))
     episodes = PROTOCOL.draw(features)
     kept = PROTOCOL.run(features, create_method("ncm"), episodes=episodes)
-    StoredResult("xtarnet", "C", kept, "ravi", "digest", episodes.items, about).save(tmp_path / "x.json")
+    StoredResult("xtarnet", kept, "ravi", "digest", episodes.items, about).save(tmp_path / "x.json")
     found, left_out, read = stored_episodes(["xtarnet"], tmp_path, episodes, [5], "paper")
     assert found == read == []
     assert left_out == ["System xtarnet, 5-shot: no stored result on these episodes with recipe 'paper'."]

@@ -23,7 +23,7 @@ EPISODES = SingleSession(ways=3, shots=2, base_queries=6, novel_queries=6, count
 
 def stored(result: MethodResult | EpisodeResult) -> StoredResult:
     about = {"seed": 0, "seconds": 90.0, "device": "cpu"}
-    return StoredResult("topic", "R", result, "random:1", "ab" * 32, digest_of_items(make_features()), about)
+    return StoredResult("topic", result, "random:1", "ab" * 32, digest_of_items(make_features()), about)
 
 
 def measured() -> tuple[MethodResult, EpisodeResult]:
@@ -43,7 +43,7 @@ def test_what_is_read_is_what_was_measured(tmp_path: Path, which: int) -> None:
             assert before.dtype == after.dtype
         else:
             assert before == after, name
-    assert (read.system, read.marks, read.split, read.minutes) == ("topic", "R", "random:1", 1.5)
+    assert (read.system, read.split, read.minutes) == ("topic", "random:1", 1.5)
     assert read.protocol_name == ("multi-session", "single-session")[which]
 
 

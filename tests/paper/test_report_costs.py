@@ -8,7 +8,7 @@ import torch
 from subspan.experiments.report.render import MISSING, to_markdown
 from subspan.experiments.results import EpisodeResult
 from subspan.learners.training.trained_part import TrainedPart
-from subspan.paper.published import published
+from subspan.paper.published import STORED, published
 from subspan.paper.stored_results import StoredResult
 from subspan.paper.tables.runs import Run, cost_of_parts, cost_of_stored
 from subspan.paper.tables.single_session import costs_table
@@ -24,7 +24,7 @@ def episodes(shots: int, seconds: float) -> EpisodeResult:
 
 
 def stored(**about) -> StoredResult:
-    return StoredResult("xtarnet", "C", episodes(5, 3.0), "ravi", "digest", "items", about)
+    return StoredResult("xtarnet", episodes(5, 3.0), "ravi", "digest", "items", about)
 
 
 def lines(runs) -> list[list[str]]:
@@ -51,7 +51,7 @@ def test_every_number_of_shots_has_its_minutes_and_seconds():
         Run("Imprinting", episodes(5, 0.25)),
         Run("LwoF", episodes(1, 4.0), minutes=0.5, place="real features on a GPU"),
         Run("LwoF", episodes(5, 8.0), minutes=0.75, place="real features on a GPU"),
-        Run("XtarNet", episodes(1, 3.0), minutes=2.0, place="real images", stored=True),
+        Run("XtarNet", episodes(1, 3.0), minutes=2.0, place="real images", row=STORED),
     ]
     assert lines(runs) == [
         ["Imprinting", "ours", "", MISSING, MISSING, "0.0", "0.25"],

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from subspan.paper.published import PublishedRow, published
+from subspan.paper.published import STORED, PublishedRow, published
 from subspan.paper.tables.runs import Run
 from subspan.paper.tables.systems import cost_picture, systems_table
 
@@ -16,7 +16,7 @@ def run(result):
         one = result(name, memory, draws=2, sessions=8, splits=[0, 1])
         flat = np.full_like(one.base, last)
         accuracies = replace(one, base=flat, novel_session_mean=np.where(np.isnan(one.novel), np.nan, flat))
-        return Run(name, accuracies, "C", **about)
+        return Run(name, accuracies, **about)
 
     return make
 
@@ -56,12 +56,11 @@ def test_a_published_row_with_memory_stands_above_ours_with_memory_only(run):
 
 
 def test_costs_are_those_of_one_split(run):
-    trained = run("teen", 50.0, minutes=4.0, place="drawn features on cpu", stored=True)
+    trained = run("teen", 50.0, minutes=4.0, place="drawn features on cpu", row=STORED)
     made = made_table([trained], [], fixed=False)
     assert cell(made, ("teen", "-M", "ours, stored"), "training_minutes").value == 4
     assert cell(made, ("teen", "-M", "ours, stored"), "seconds").value == pytest.approx(1.25 / 2)  # two splits
-    assert cell(made, ("teen", "-M", "ours, stored"), "splits").value == 2
-    assert [row.headings[-1] for row in made.rows] == ["drawn features on cpu"]
+    assert [row.headings[-2:] for row in made.rows] == [("2 splits", "drawn features on cpu")]
 
 
 def test_the_picture_names_cost_and_accuracy(run):
