@@ -6,18 +6,16 @@ before. The naive loop is torch.optim.SGD with autograd on full weights and cach
 authors' way computes the network at every step; `authors_loop.py` times it from a checkout of their repository.
 
 Measured on 2026-11-15, one run each, episodes of `features/paper-ravi.npz`, nothing else on the machine. One
-NVIDIA H200, torch 2.11.0+cu130, the on-chip kernel; the authors' loop took 12.4 ms a step in the same run (13.7 in an
-earlier one), so 6.9 hours for 2000 episodes of 1000 steps:
+NVIDIA H200, torch 2.11.0+cu130; the authors' loop took 12.4 ms a step in the same run (13.7 in an earlier one), so 6.9
+hours for 2000 episodes of 1000 steps:
 
     method      steps   cell s   ms/episode   x naive   x authors
-    finetune      712     0.24        0.122     9,507     101,936
-    subspace     1000     0.41        0.203     7,826      60,974
-    semantic      373     0.26        0.129     4,049      96,297
+    finetune      712     1.21        0.605     1,712      22,534
+    subspace     1000     1.49        0.745     2,368      18,326
+    semantic      373     0.75        0.375     1,553      36,403
 
-The same with PyTorch's operations (`engine="batched"`): 1.21, 1.49 and 0.75 s (1,712, 2,368 and 1,553 times the naive
-loop; 22,534, 18,326 and 36,403 times the authors'); the whole half, 14 cells without `calibrated`,
-then takes 7.0 s. Of subspace's 0.41 s the solver takes 0.17; since then start rows are drawn, and the span of base rows
-is found, once for all cells.
+The whole half, 14 cells without `calibrated`, took 7.0 s. Since then start rows are drawn, and the span of base rows is
+found, once for all cells.
 
 On 2 CPU cores, torch 2.13.0, features of Ravi's 16 development classes (`--features FILE --repeats 1 --naive 3`):
 

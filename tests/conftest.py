@@ -5,8 +5,6 @@ import os
 # Before torch is imported: with a busy machine, two OpenMP threads per worker can be hundreds of times slower than one.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("MPLBACKEND", "agg")
-# Before triton is imported, by torch or by us: without a GPU its kernels run in its interpreter.
-os.environ.setdefault("TRITON_INTERPRET", "1")
 
 from dataclasses import replace
 from pathlib import Path

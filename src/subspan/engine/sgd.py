@@ -1,7 +1,5 @@
 """Full-batch SGD in span coordinates: the paper's iterates and its stop rule, for a whole batch of sessions at once."""
 
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -33,22 +31,11 @@ def sgd(problem: Problem, options: SgdOptions | None = None) -> Solution:
     included. Every problem of a batch stops by itself. The problem is single (n, d) or batched (E, n, d).
     """
     span = to_span(problem)
-    coordinates, steps, loss = _way_down(span)(span, options or SgdOptions())
+    coordinates, steps, loss = descend(span, options or SgdOptions())
     rows = span.rows(coordinates)
     if problem.features.ndim == 2:
         return Solution(rows[0], steps[0], loss[0])
     return Solution(rows, steps, loss)
-
-
-def _way_down(span: Span) -> Callable[[Span, SgdOptions], tuple[Coordinates, Tensor, Tensor]]:
-    """The kernel that takes all steps of a problem on chip, where it is known to win, or the loop below."""
-    if span.labels.is_cuda:
-        with suppress(ImportError):  # it needs Triton
-            from subspan.engine import on_chip
-
-            if on_chip.takes(span):
-                return on_chip.descend
-    return descend
 
 
 def descend(span: Span, options: SgdOptions) -> tuple[Coordinates, Tensor, Tensor]:
