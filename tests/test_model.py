@@ -88,6 +88,68 @@ def test_a_model_says_what_is_missing():
         model.fit(X, y).class_scores(X[:, :4])
 
 
+PAIRS = {"two base classes": (0, 1), "base and later": (1, 3), "later and base": (3, 1), "two later ones": (4, 3)}
+
+
+@pytest.mark.parametrize("width", [8, 80, 1500])  # a matrix of few units; a matrix; rows
+@pytest.mark.parametrize("pair", PAIRS)
+def test_two_classes_become_the_one_that_both_photographs_would_have_made(pair, width):
+    rng = np.random.default_rng(3)
+    centres, y = np.abs(rng.normal(size=(5, width))) * 3, np.repeat(np.arange(5), 6)
+    X = centres[y] + np.abs(rng.normal(size=(30, width)))
+    label, other = PAIRS[pair]
+    one, gone = sorted(PAIRS[pair])
+
+    def taught(labels):
+        base = np.isin(y, (0, 1, 2))
+        model = Model(method="posterior").fit(X[base], labels[base])
+        for later in (3, 4):
+            mine = y == later
+            known = labels[mine][0] in model.classes_
+            (model.add_examples if known else model.add_classes)(X[mine], labels[mine])
+        return model
+
+    model = taught(y).merge_classes(label, other)
+    expected = taught(np.where(y == gone, one, y))
+    assert model.classes_.tolist() == [label if c == one else c for c in range(5) if c != gone]
+    assert model.examples_seen_.tolist() == expected.examples_seen_.tolist()
+    queries = centres[y] + np.abs(rng.normal(size=X.shape))
+    np.testing.assert_allclose(model.class_scores(queries), expected.class_scores(queries), rtol=2e-4, atol=2e-4)
+    assert model.sessions_[-1].kind == "merge_classes"
+    np.testing.assert_array_equal(model.undo().class_scores(queries), taught(y).class_scores(queries))
+
+
+@pytest.mark.parametrize("width", [8, 80, 1500])
+@pytest.mark.parametrize("label", [0, 3])
+def test_what_is_unlearned_leaves_nothing(label, width):
+    rng = np.random.default_rng(4)
+    centres, y = np.abs(rng.normal(size=(4, width))) * 3, np.repeat(np.arange(4), 6)
+    X = centres[y] + np.abs(rng.normal(size=(24, width)))
+    out = np.flatnonzero(y == label)[:4]
+
+    def taught(kept):
+        X_kept, y_kept = X[kept], y[kept]
+        return (
+            Model(method="posterior")
+            .fit(X_kept[y_kept < 3], y_kept[y_kept < 3])
+            .add_classes(X_kept[y_kept == 3], y_kept[y_kept == 3])
+        )
+
+    model, expected = taught(np.ones(24, bool)).remove_examples(X[out], label), taught(~np.isin(np.arange(24), out))
+    assert model.examples_seen_.tolist() == expected.examples_seen_.tolist()
+    np.testing.assert_allclose(model.class_scores(X), expected.class_scores(X), rtol=2e-4, atol=2e-4)
+    with pytest.raises(ValueError, match="2 examples, 2 cannot be taken from it: at least one must be left"):
+        model.remove_examples(X[:2], label)
+
+
+def test_methods_without_sums_say_that_they_cannot():
+    X, y = examples(0)
+    model = Model(method=Sums()).fit(X, y)
+    for change in (lambda: model.merge_classes(0, 1), lambda: model.remove_examples(X[:1], 0)):
+        with pytest.raises(ValueError, match="'sums' cannot"):
+            change()
+
+
 ANSWERS = """
 import sys
 import numpy as np

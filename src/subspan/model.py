@@ -33,6 +33,7 @@ from subspan.values import (
     length,
     memory_of,
     plain_label,
+    queries_of,
     show,
     to_numpy,
 )
@@ -278,25 +279,46 @@ class Model(History):
         index = self._index(state, label)
         if index < state.base_count <= 2:
             raise ValueError(f"class {show(label)} cannot be removed: a model needs at least two base classes")
-        keep = np.arange(len(state.classes)) != index
-        of_base, of_novel = keep[: state.base_count], keep[state.base_count :]
-        parts = {name: getattr(state.base, name) for name in ("rows", "means", "embeddings")}
-        left = {name: part[of_base] for name, part in parts.items() if part is not None}
-        remembered = state.memory_labels != index
-        labels = state.memory_labels[remembered]
-        self._push(
-            replace(
-                state,
-                classes=(*state.classes[:index], *state.classes[index + 1 :]),
-                learned=_laid_out(sessions.forget(method, state.learned, replace(state.base, **left), [index])),
-                novel_means=state.novel_means[of_novel],
-                counts=state.counts[keep],
-                memory_features=state.memory_features[remembered],
-                memory_labels=labels - (labels > index),
-                embeddings=None if state.embeddings is None else state.embeddings[keep],
-                record=make_record("remove_class", (label,), 0, 0, began),
+        learned = sessions.forget(method, state.learned, state.base_without(index), [index])
+        self._push(state.without(index, _laid_out(learned), make_record("remove_class", (label,), 0, 0, began)))
+        return self
+
+    @in_turn
+    def merge_classes(self, label: Any, other: Any) -> Self:
+        """Make ``other`` part of the class ``label``, as if its examples had been taught so; where, is the older's place."""
+        began = time.perf_counter()
+        state, method = self._now()
+        place, gone = sorted((self._index(state, label), self._index(state, other)))
+        if place == gone:
+            raise ValueError(f"two classes become one; got class {show(label)} twice")
+        if gone < state.base_count <= 2:
+            raise ValueError("the classes cannot become one: a model needs at least two base classes")
+        learned = sessions.combine(method, state.learned, state.base_without(gone), place, gone)
+        record = make_record("merge_classes", (label, other), 0, 0, began)
+        self._push(state.combined(place, gone, plain_label(label)).without(gone, _laid_out(learned), record))
+        return self
+
+    @in_turn
+    def remove_examples(self, X: Features, label: Any) -> Self:
+        """Take examples (n, d) out of the class that they were taught as; others of it must be left."""
+        began = time.perf_counter()
+        state, method = self._now()
+        index = self._index(state, label)
+        features = finite(queries_of(X, self.n_features_in_), "X").astype(np.float64)
+        features = augmented(features if state.scale is None else features / state.scale, state.with_bias)
+        counts, means = state.counts.copy(), state.novel_means.copy()
+        counts[index] -= len(features)
+        if counts[index] < 1:
+            raise ValueError(
+                f"class {show(label)} has {state.counts[index]} examples, {len(features)} cannot be taken from it: "
+                "at least one must be left (remove_class forgets the class)"
             )
-        )
+        learned = sessions.unlearn(method, state.learned, index, features)
+        if index >= state.base_count:
+            mean = means[index - state.base_count]
+            mean += (len(features) * mean - features.sum(0)) / counts[index]
+        record = make_record("remove_examples", (label,), len(features), 0, began)
+        self._push(replace(state, learned=_laid_out(learned), novel_means=means, counts=counts, record=record))
         return self
 
     # Inside

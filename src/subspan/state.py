@@ -28,7 +28,9 @@ ROW_LENGTH = 2.3
 class SessionRecord:
     """What happened in one session of a model."""
 
-    kind: Literal["base", "add_classes", "add_examples", "rename_class", "remove_class"]
+    kind: Literal[
+        "base", "add_classes", "add_examples", "rename_class", "remove_class", "merge_classes", "remove_examples"
+    ]
     classes: tuple[Any, ...]
     examples: int
     steps: int
@@ -86,6 +88,39 @@ class ModelState:
             means[is_base] = self.base.means[classes[is_base]]
         means[~is_base] = self.novel_means[classes[~is_base] - self.base_count]
         return means
+
+    def base_without(self, index: int) -> Base:
+        """What is left of session 0 without the class at a place."""
+        kept = np.arange(self.base_count) != index
+        parts = {name: getattr(self.base, name) for name in ("rows", "means", "embeddings")}
+        return replace(self.base, **{name: part[kept] for name, part in parts.items() if part is not None})
+
+    def without(self, index: int, learned: State, record: SessionRecord) -> "ModelState":
+        """The state without the class at a place, of which the learner knows nothing any more."""
+        keep, remembered = np.arange(len(self.classes)) != index, self.memory_labels != index
+        labels = self.memory_labels[remembered]
+        return replace(
+            self,
+            classes=(*self.classes[:index], *self.classes[index + 1 :]),
+            learned=learned,
+            novel_means=self.novel_means[keep[self.base_count :]],
+            counts=self.counts[keep],
+            memory_features=self.memory_features[remembered],
+            memory_labels=labels - (labels > index),
+            embeddings=None if self.embeddings is None else self.embeddings[keep],
+            record=record,
+        )
+
+    def combined(self, place: int, other: int, name: Any) -> "ModelState":
+        """The state with all of the class at ``other`` counted for that at ``place``, which gets this name."""
+        counts, means = self.counts.copy(), self.novel_means.copy()
+        if place >= self.base_count:
+            ours, theirs = place - self.base_count, other - self.base_count
+            means[ours] += counts[other] / max(counts[place] + counts[other], 1) * (means[theirs] - means[ours])
+        counts[place] += counts[other]
+        labels = np.where(self.memory_labels == other, place, self.memory_labels)
+        classes = (*self.classes[:place], name, *self.classes[place + 1 :])
+        return replace(self, classes=classes, counts=counts, novel_means=means, memory_labels=labels)
 
     def taken_over(self, learner: Learner) -> "ModelState":
         """The state for another learner than it was made by: its rows go on under the other's rules."""

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import made_photographs as made
-from subspan.catalogue.catalogue import Catalogue, undo_last
+from subspan.catalogue import versions
+from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.options import CatalogueOptions
 from subspan.catalogue.photographs import open_class_photographs
@@ -408,7 +409,7 @@ def test_undo_where_the_last_version_is_damaged(colours: Catalogue, backbone):
     file.write_bytes(content)
     with pytest.raises(store.StoreError, match=r"is damaged.*`subspan undo` goes back"):
         Catalogue.open(colours.path)
-    assert undo_last(colours.path).kind == "damaged"
+    assert versions.undo(colours.path)[1].kind == "damaged"
     again = Catalogue.open(colours.path, backbone)
     assert names(again) == sorted(made.BASE)
     again.add("pink", made.photographs("pink", 5))
@@ -435,7 +436,7 @@ def test_a_version_with_foreign_metadata_is_refused_and_can_be_undone(colours: C
     with pytest.raises(store.StoreError, match="missing or foreign"):
         colours.refresh()
     assert colours.version == good.id
-    assert undo_last(colours.path).kind == "damaged"
+    assert versions.undo(colours.path)[1].kind == "damaged"
     assert store.read(colours.path).current == first
 
 

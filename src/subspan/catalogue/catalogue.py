@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from subspan.arrays import FloatArray
-from subspan.catalogue.errors import CatalogueError
+from subspan.catalogue import versions
+from subspan.catalogue.errors import CatalogueError, CloseNameError
 from subspan.catalogue.looking import Batch, Progress, features_of, look
-from subspan.catalogue.options import CatalogueOptions, check_name, clean_descriptions
+from subspan.catalogue.names import by_clean_name, check_known, check_not_close, clean_descriptions, clean_name
+from subspan.catalogue.options import CatalogueOptions
 from subspan.catalogue.records import (
     AddReport,
     Candidate,
@@ -82,7 +84,7 @@ class Catalogue:
         trust : whether what the store names outside its folder may be loaded: its network, unless a package brings it
             or it is named here, and what its method needs. It may be code, and come from whoever made the store.
         """
-        return cls(Path(path), _read(Path(path), trust), backbone)
+        return cls(Path(path), versions.present(Path(path), trust), backbone)
 
     @classmethod
     def create(
@@ -96,6 +98,7 @@ class Catalogue:
         skip_bad: bool = False,
         progress: Progress | None = None,
         ray: bool = False,
+        author: str | None = None,
     ) -> tuple["Catalogue", InitReport]:
         """A new catalogue from photographs of its base classes; a part of them is held out as the check set.
 
@@ -106,12 +109,17 @@ class Catalogue:
         backbone : a network already loaded; by default ``options.backbone`` is.
         skip_bad : leave photographs that cannot be read out, and say so in the report, instead of raising.
         ray : look at them on the machines of a Ray cluster, all of which see the files.
+        author : who teaches, for the log.
         """
         from subspan.catalogue.creation import from_photographs
 
-        settings, said = options or CatalogueOptions(), clean_descriptions(descriptions)
+        settings, said, named = (
+            options or CatalogueOptions(),
+            clean_descriptions(descriptions),
+            by_clean_name(photographs),
+        )
         return cls._begin(
-            path, lambda: from_photographs(photographs, settings, said, backbone, skip_bad, progress, ray)
+            path, lambda: from_photographs(named, settings, said, backbone, skip_bad, progress, ray), author
         )
 
     @classmethod
@@ -129,6 +137,7 @@ class Catalogue:
         backbone: Backbone | None = None,
         skip_bad: bool = False,
         progress: Progress | None = None,
+        author: str | None = None,
     ) -> tuple["Catalogue", InitReport]:
         """A new catalogue around a head that exists; no base photograph is needed.
 
@@ -142,11 +151,13 @@ class Catalogue:
         from subspan.catalogue.creation import from_weights
 
         settings, said = options or CatalogueOptions(), clean_descriptions(descriptions)
-        head = weights, list(names), bias, means
-        return cls._begin(path, lambda: from_weights(*head, check or {}, settings, said, backbone, skip_bad, progress))
+        head = weights, list(map(clean_name, names)), bias, means, by_clean_name(check or {})
+        return cls._begin(path, lambda: from_weights(*head, settings, said, backbone, skip_bad, progress), author)
 
     @classmethod
-    def _begin(cls, path: str | Path, make: "Callable[[], Beginning]") -> tuple["Catalogue", InitReport]:
+    def _begin(
+        cls, path: str | Path, make: "Callable[[], Beginning]", author: str | None
+    ) -> tuple["Catalogue", InitReport]:
         """Write the first version of a catalogue."""
         began, place = time.perf_counter(), Path(path)
         if (place / store.POINTER).exists():
@@ -157,7 +168,7 @@ class Catalogue:
         accuracy = snapshot.accuracy()
         if accuracy is not None:
             snapshot = snapshot.judged(Judgement(CheckChange(accuracy, accuracy, len(snapshot.check))))
-        version = snapshot.to_version()
+        version = snapshot.by(author).to_version()
         store.write(place, [version], version.id)
         report = InitReport(
             classes=len(snapshot.classes),
@@ -169,7 +180,7 @@ class Catalogue:
             seconds=round(time.perf_counter() - began, 3),
             skipped=skipped,
         )
-        return cls(place, replace(snapshot, chain=(version.id,)), network), report
+        return cls(place, replace(snapshot.by(author), chain=(version.id,)), network), report
 
     # Reading
 
@@ -324,11 +335,14 @@ class Catalogue:
         *,
         warn_drop: float | None = None,
         careful: bool = False,
+        new: bool = False,
+        author: str | None = None,
         progress: Progress | None = None,
     ) -> AddReport:
-        """Learn a new class from a few photographs, or more about a class that is known."""
+        """Learn a new class from a few photographs, or more about a class that is known: `add_all` of one."""
         said = {} if description is None else {name: description}
-        return self.add_all({name: images}, said, warn_drop=warn_drop, careful=careful, progress=progress)[0]
+        more: dict[str, Any] = {"warn_drop": warn_drop, "careful": careful, "new": new, "author": author}
+        return self.add_all({name: images}, said, progress=progress, **more)[0]
 
     def add_all(
         self,
@@ -338,6 +352,8 @@ class Catalogue:
         warn_drop: float | None = None,
         skip_bad: bool = False,
         careful: bool = False,
+        new: bool = False,
+        author: str | None = None,
         progress: Progress | None = None,
     ) -> list[AddReport]:
         """Learn several classes: the new ones in one session, more about known ones in another; all or nothing.
@@ -346,13 +362,17 @@ class Catalogue:
         ----------
         warn_drop : percentage points on the old classes past which the report warns; by default the catalogue's.
         careful : whether to learn nothing and raise `DoubtError` where photographs look like another class.
+        new : whether a new class may have nearly the name of a known one; `CloseNameError` where that is not said.
+        author : who teaches, for the log.
         """
         if not photographs:
             raise CatalogueError("there is nothing to learn: no class was given")
         if warn_drop is not None and not warn_drop >= 0:
             raise CatalogueError(f"warn_drop must not be negative; got {warn_drop:g}")
+        photographs, said = by_clean_name(photographs), clean_descriptions(descriptions)
         for name in photographs:
-            check_name(name)
+            if not new and name not in self._snapshot.classes:
+                check_not_close(name, self._snapshot.classes)
         batch = look(self.backbone, photographs, skip_bad, progress)
         tell = progress or (lambda *_: None)
         tell("learning", 0, 1)
@@ -360,24 +380,27 @@ class Catalogue:
             from subspan.catalogue.teaching import check_doubts
 
             check_doubts(self._snapshot, batch)
-        reports = self._add(batch, list(photographs), clean_descriptions(descriptions), warn_drop)
+        reports = self._add(batch, list(photographs), said, warn_drop, author)
         tell("learning", 1, 1)
         return reports
 
-    def add_features(self, name: str, features: FloatArray) -> AddReport:
+    def add_features(self, name: str, features: FloatArray, author: str | None = None) -> AddReport:
         """`add` with features (n, d) that the backbone has computed already."""
-        check_name(name)
-        called = tuple(f"example {place} of '{name}'" for place in range(1, len(features) + 1))
-        batch = Batch(np.asarray(features, np.float32), (name,) * len(features), (), called)
-        return self._add(batch, [name], {}, None)[0]
+        name = clean_name(name)
+        return self._add(_batch(name, features), [name], {}, None, author)[0]
 
     def _add(
-        self, batch: Batch, names: Sequence[str], descriptions: Mapping[str, str], warn_drop: float | None
+        self,
+        batch: Batch,
+        names: Sequence[str],
+        descriptions: Mapping[str, str],
+        warn_drop: float | None,
+        author: str | None,
     ) -> list[AddReport]:
         from subspan.catalogue.teaching import report_of, taught
 
         began = time.perf_counter()
-        made = self._write(lambda start: taught(start, batch, names, descriptions, warn_drop))
+        made = self._write(lambda start: taught(start, batch, names, descriptions, warn_drop), author)
         return [report_of(snapshot, batch, began) for snapshot in made]
 
     if not TYPE_CHECKING:
@@ -390,28 +413,67 @@ class Catalogue:
             warnings.warn(text, DeprecationWarning, stacklevel=2)
             return getattr(self, OLD_NAMES[name])
 
-    def rename(self, old: str, new: str) -> SessionEntry:
+    def rename(self, old: str, new: str, author: str | None = None) -> SessionEntry:
         """Give a class another name; its row and its examples stay."""
         from subspan.catalogue.teaching import renamed
 
-        check_name(new)
-        return self._write(lambda start: [renamed(start, old, new)])[-1].entries()[-1]
+        new, others = clean_name(new), [name for name in self._snapshot.classes if name != old]
+        try:
+            check_not_close(new, () if new in others else others)
+        except CloseNameError as error:
+            warnings.warn(f"class '{new}' has nearly the name of '{error.known}'", stacklevel=2)
+        return self._change((old,), lambda start: renamed(start, old, new), author)
 
-    def remove(self, name: str) -> SessionEntry:
+    def remove(self, name: str, author: str | None = None) -> SessionEntry:
         """Forget a class and its kept examples; earlier versions still hold them until they are pruned."""
         from subspan.catalogue.teaching import removed
 
-        return self._write(lambda start: [removed(start, name)])[-1].entries()[-1]
+        return self._change((name,), lambda start: removed(start, name), author)
 
-    def undo(self, expected: str | None = None) -> SessionEntry:
-        """Take the last session back: the pointer moves to the version before it. Gives the session undone.
+    def merge(self, name: str, other: str, author: str | None = None) -> SessionEntry:
+        """Make a class part of another, as if its photographs had been taught so."""
+        from subspan.catalogue.teaching import merged
+
+        return self._change((name, other), lambda start: merged(start, name, other), author)
+
+    def unteach(
+        self, name: str, images: Sequence[Image], author: str | None = None, *, progress: Progress | None = None
+    ) -> SessionEntry:
+        """Take photographs back that were taught as a class, as if it had been taught the others only."""
+        check_known(name, self._snapshot.classes)
+        return self._unteach(name, look(self.backbone, {name: images}, False, progress), author)
+
+    def unteach_features(self, name: str, features: FloatArray, author: str | None = None) -> SessionEntry:
+        """`unteach` with features (n, d) that the backbone has computed already."""
+        return self._unteach(name, _batch(name, features), author)
+
+    def _unteach(self, name: str, batch: Batch, author: str | None) -> SessionEntry:
+        from subspan.catalogue.teaching import untaught
+
+        return self._change((name,), lambda start: untaught(start, name, batch), author)
+
+    def undo(self, expected: str | None = None, to: str | None = None) -> SessionEntry:
+        """Take the last session back, or all that followed a version: the pointer moves. Gives the session undone.
 
         Parameters
         ----------
         expected : the version that the caller takes for the current one; `StoreChangedError` where it is another.
+        to : id of the version to go back to, or its beginning; gives the first session undone.
         """
+        return self._go(versions.undo, expected, to)
+
+    def redo(self, expected: str | None = None, to: str | None = None) -> SessionEntry:
+        """Bring back what was undone last, or with ``to`` any version not yet pruned. Gives the session that is back."""
+        return self._go(versions.redo, expected, to)
+
+    def _go(self, way: Callable[..., tuple[Snapshot, SessionEntry]], *where: str | None) -> SessionEntry:
         with self._writing:
-            return undo_last(self.path, self, expected)
+            self._snapshot, entry = way(self.path, *where, self._snapshot.trust, self._check_same_network)
+            return entry
+
+    def undone(self) -> list[SessionEntry]:
+        """The sessions that `redo` would bring back, the next one first."""
+        return versions.undone(self.path, self._snapshot.trust)
 
     def prune(self, keep: int | None = None) -> list[str]:
         """Remove versions from the disk: those of undone sessions, and with ``keep`` all but the last so many.
@@ -422,10 +484,9 @@ class Catalogue:
             raise CatalogueError(f"at least the current version must be kept; got keep={keep}")
         with self._writing:
             snapshot = self._take_up() or self._snapshot
-            if keep is not None and keep < len(snapshot.chain):
-                chain = snapshot.chain[-keep:]
-                store.write(self.path, chain, chain[-1], expected=snapshot.chain[-1])
-                self._take_up(force=True)
+            chain = snapshot.chain[-(keep or 0) :]
+            store.write(self.path, chain, chain[-1], expected=snapshot.chain[-1])
+            self._take_up(force=True)
             return store.prune(self.path)
 
     def _take_up(self, force: bool = False) -> Snapshot | None:
@@ -433,7 +494,7 @@ class Catalogue:
         pointer = store.read(self.path)
         if pointer.current == self.version and not force:
             return None
-        snapshot = _read(self.path, self._snapshot.trust)
+        snapshot = versions.present(self.path, self._snapshot.trust)
         self._check_same_network(snapshot)
         self._snapshot = snapshot
         return snapshot
@@ -442,66 +503,44 @@ class Catalogue:
         if snapshot.backbone["digest"] != self._snapshot.backbone["digest"]:
             raise CatalogueError(f"'{self.path}' was replaced by a catalogue with another network; open it anew")
 
-    def _write(self, change: Callable[[Snapshot], list[Snapshot]]) -> list[Snapshot]:
+    def _change(self, names: Sequence[str], change: Callable[[Snapshot], Snapshot], author: str | None) -> SessionEntry:
+        """One session about classes that must be known."""
+
+        def checked(start: Snapshot) -> list[Snapshot]:
+            for name in names:
+                check_known(name, start.classes)
+            return [change(start)]
+
+        return self._write(checked, author)[-1].entries()[-1]
+
+    def _write(self, change: Callable[[Snapshot], list[Snapshot]], author: str | None) -> list[Snapshot]:
         """Make snapshots from the latest state and write them; redone where another process was faster."""
         deadline = time.monotonic() + PATIENCE
         with self._writing:
             while True:
                 start = self._take_up() or self._snapshot
-                made = change(start)
-                versions = [snapshot.to_version() for snapshot in made]
-                ids = [version.id for version in versions]
+                chain, written = start.chain, []
+                for snapshot in change(start):
+                    written.append(snapshot.by(author).to_version(parent=chain[-1]))
+                    chain = (*chain, written[-1].id)
                 try:
-                    store.write(self.path, [*start.chain, *versions], ids[-1], expected=start.chain[-1])
+                    store.write(self.path, [*start.chain, *written], chain[-1], expected=start.chain[-1])
                 except store.StoreChangedError:
                     if time.monotonic() > deadline:
                         raise
                     continue
-                chains = [(*start.chain, *ids[: i + 1]) for i in range(len(ids))]
                 # Loaded anew: a snapshot leaves its earlier states on the disk instead of in memory.
                 made = [
-                    Snapshot.from_version(version, self.path, chain, start.trust)
-                    for version, chain in zip(versions, chains, strict=True)
+                    Snapshot.from_version(version, self.path, chain[: len(start.chain) + number], start.trust)
+                    for number, version in enumerate(written, 1)
                 ]
                 self._snapshot = made[-1]
                 return made
 
 
-def undo_last(path: str | Path, catalogue: Catalogue | None = None, expected: str | None = None) -> SessionEntry:
-    """Take the last session of the store back, even where its version is damaged; gives the session undone."""
-    place = Path(path)
-    pointer = store.read(place)
-    # What passes here may be outdated a moment later: the store compares again, under its lock.
-    if expected not in (None, pointer.current):
-        raise store.StoreChangedError(f"the current version of '{place}' must be {expected}; it is {pointer.current}")
-    chain = pointer.chain[: pointer.chain.index(pointer.current) + 1]
-    if len(chain) == 1:
-        raise CatalogueError("there is nothing to undo: only one version is left")
-    trust = catalogue is not None and catalogue._snapshot.trust
-    before = Snapshot.from_version(store.load_version(place, chain[-2]), place, chain[:-1], trust)
-    if catalogue is not None:
-        catalogue._check_same_network(before)
-    try:
-        undone = Snapshot.from_version(store.load_version(place, chain[-1]), place, chain, trust).entries()[-1]
-    except store.StoreError as error:
-        last = len(before.judgements)
-        undone = SessionEntry(last, "damaged", (), 0, "", 0.0, chain[-1], None, (), str(error))
-    store.write(place, chain[:-1], chain[-2], expected=chain[-1])
-    if catalogue is not None:
-        catalogue._snapshot = before
-    return undone
-
-
-def _read(path: Path, trust: bool) -> Snapshot:
-    pointer = store.read(path)
-    chain = pointer.chain[: pointer.chain.index(pointer.current) + 1]
-    try:
-        version = store.load_version(path, pointer.current)
-    except store.StoreError as error:
-        if len(chain) > 1:
-            raise store.StoreError(f"{error}; `subspan undo` goes back to the version before it") from error
-        raise
-    return Snapshot.from_version(version, path, chain, trust)
+def _batch(name: str, features: FloatArray) -> Batch:
+    called = tuple(f"example {place} of '{name}'" for place in range(1, len(features) + 1))
+    return Batch(np.asarray(features, np.float32), (name,) * len(features), (), called)
 
 
 def _check_backbone(network: Backbone, snapshot: Snapshot) -> None:

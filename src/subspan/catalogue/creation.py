@@ -1,6 +1,6 @@
 """The first version of a catalogue, from photographs or from a head that exists."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,7 +9,8 @@ from subspan.catalogue.checkset import CheckSet, first_of_each, hold_out
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.language import class_vectors
 from subspan.catalogue.looking import Progress, look
-from subspan.catalogue.options import DESCRIPTION, CatalogueOptions, check_name
+from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
+from subspan.catalogue.prints import Prints
 from subspan.catalogue.snapshot import Judgement, Snapshot
 from subspan.learners.automatic import automatic_method
 from subspan.learners.registry import AUTO, create_method
@@ -32,7 +33,7 @@ def from_photographs(
     """Fit the base classes on photographs, a part of which is held out as the check set."""
     if len(photographs) < 2:
         raise CatalogueError(f"a catalogue begins with at least two classes; got {', '.join(photographs) or 'none'}")
-    network, method, memory = _prepared(photographs, options, backbone, {"means", "covariance"})
+    network, method, memory = _prepared(options, backbone, {"means", "covariance"})
     if ray:
         from subspan.catalogue.sharded import taught_over_ray  # here: few need it
 
@@ -52,7 +53,8 @@ def from_photographs(
     classifier.fit(batch.features[~held_out], names[~held_out], embeddings=vectors)
     tell("fitting the base classes", 1, 1)
     check = CheckSet(batch.features[held_out], tuple(names[held_out].tolist()), held_out[held_out])
-    snapshot = Snapshot(classifier, options, network.about(), check, descriptions, (Judgement(),), trust=True)
+    prints = Prints.of(batch.features[~held_out], names[~held_out].tolist())
+    snapshot = Snapshot(classifier, options, network.about(), check, descriptions, (Judgement(),), prints, trust=True)
     return snapshot, network, batch.skipped
 
 
@@ -69,7 +71,7 @@ def from_weights(
     progress: Progress | None,
 ) -> Beginning:
     """Take a head over; photographs in ``check``, which it was not trained on, become the check set."""
-    network, method, memory = _prepared(names, options, backbone, set() if means is None else {"means"})
+    network, method, memory = _prepared(options, backbone, set() if means is None else {"means"})
     rows = np.asarray(weights)
     if rows.ndim != 2 or rows.shape[1] != network.dim:
         raise CatalogueError(
@@ -88,12 +90,8 @@ def from_weights(
     return snapshot, network, batch.skipped
 
 
-def _prepared(
-    names: Iterable[str], options: CatalogueOptions, backbone: Backbone | None, known: Set[str]
-) -> tuple[Backbone, str, int]:
+def _prepared(options: CatalogueOptions, backbone: Backbone | None, known: Set[str]) -> tuple[Backbone, str, int]:
     """Network, method and memory of a catalogue whose base session gives what is ``known``."""
-    for name in names:
-        check_name(name)
     method = options.method
     if method != AUTO and "embeddings" in create_method(method).needs and not options.embeddings:
         raise CatalogueError(

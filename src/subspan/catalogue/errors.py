@@ -18,6 +18,14 @@ class Doubt:
     probability: float  # of that other class
 
 
+class CloseNameError(CatalogueError):
+    """A new class has nearly the name of one that is known; nothing was learned."""
+
+    def __init__(self, name: str, known: str) -> None:
+        self.name, self.known = name, known
+        super().__init__(f"class '{name}' would be new beside '{known}': is that a typing error? Nothing was learned")
+
+
 class DoubtError(CatalogueError):
     """Photographs that look mislabelled; nothing was learned."""
 

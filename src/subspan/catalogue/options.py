@@ -1,10 +1,7 @@
-"""What people say of a catalogue: how it is made, which is an option of ``subspan init`` each, and names of classes."""
+"""How a catalogue is made, which is an option of ``subspan init`` each."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from subspan.catalogue.errors import CatalogueError
 from subspan.pretrained.registry import DEFAULT_BACKBONE
 from subspan.values import check_options, option
 
@@ -27,16 +24,3 @@ class CatalogueOptions:
 
     def __post_init__(self) -> None:
         check_options(self, not_negative=("memory", "keep", "seed", "warn_drop"))
-
-
-def check_name(name: Any) -> None:
-    if not isinstance(name, str) or not name.strip():
-        raise CatalogueError(f"a class name is text that is not empty; got {name!r}")
-    if len(name) > 200 or not name.isprintable() or name != name.strip():
-        raise CatalogueError(
-            f"a class name has at most 200 printable characters and no space at its ends; got {name[:60]!r}"
-        )
-
-
-def clean_descriptions(descriptions: Mapping[str, str] | None) -> dict[str, str]:
-    return {name: text.strip() for name, text in (descriptions or {}).items() if text.strip()}

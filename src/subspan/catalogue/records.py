@@ -49,19 +49,27 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class AddReport:
-    """One session: what was learned, and what it did to the classes that were known before."""
+class SessionEntry:
+    """One line of the log."""
 
-    kind: str  # "add_classes" or "add_examples"
+    session: int
+    kind: str  # of `subspan.state.SessionRecord`; "damaged" where that cannot be read
     classes: tuple[str, ...]
     examples: int
-    version: str
-    session: int
+    date: str  # UTC, ISO 8601
     seconds: float
+    version: str | None  # None: pruned
     check: CheckChange | None  # None: no examples of old classes are kept
-    own_accuracy: float  # on the photographs it has just learned from: an upper bound, no measurement
-    takes_from: tuple[Taken, ...]
+    takes_from: tuple[Taken, ...] = ()
     warning: str | None = None
+    author: str | None = None  # who taught it; None: not said
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddReport(SessionEntry):
+    """One session: what was learned, and what it did to the classes that were known before."""
+
+    own_accuracy: float  # on the photographs it has just learned from: an upper bound, no measurement
     skipped: tuple[str, ...] = ()  # photographs that could not be read, with the reason
 
 
@@ -80,22 +88,6 @@ class InitReport:
     version: str
     seconds: float
     skipped: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class SessionEntry:
-    """One line of the log."""
-
-    session: int
-    kind: str  # "base", "add_classes", "add_examples", "rename_class" or "remove_class"
-    classes: tuple[str, ...]
-    examples: int
-    date: str  # UTC, ISO 8601
-    seconds: float
-    version: str | None  # None: pruned
-    check: CheckChange | None
-    takes_from: tuple[Taken, ...]
-    warning: str | None
 
 
 @dataclass(frozen=True)

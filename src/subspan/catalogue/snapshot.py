@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from subspan.arrays import FloatArray
 from subspan.catalogue.checkset import CheckSet
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
+from subspan.catalogue.prints import Prints
 from subspan.catalogue.records import CheckChange, SessionEntry, Taken
 from subspan.catalogue.rejection import fit_temperature, log_shares, threshold_for
 from subspan.files import store
@@ -27,16 +28,18 @@ FORMAT = 1  # of what a catalogue adds to a version
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the check set said of one session."""
+    """What the check set said of one session, and who taught it."""
 
     check: CheckChange | None = None
     takes_from: tuple[Taken, ...] = ()
     warning: str | None = None
+    author: str | None = None
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Judgement":
         check = None if values["check"] is None else CheckChange(**values["check"])
-        return cls(check, tuple(Taken(**taken) for taken in values["takes_from"]), values["warning"])
+        taken = tuple(Taken(**one) for one in values["takes_from"])
+        return cls(check, taken, values["warning"], values.get("author"))
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Snapshot:
     check: CheckSet
     descriptions: Mapping[str, str]
     judgements: tuple[Judgement, ...]  # one per session
+    prints: Prints = field(default_factory=Prints.none)
     chain: tuple[str, ...] = ()  # ids of the versions in the store, this one's last; () before it is written
     trust: bool = False  # that what the store names outside its folder may be run, fetched and read
 
@@ -64,6 +68,10 @@ class Snapshot:
 
     def judged(self, judgement: Judgement) -> "Snapshot":
         return replace(self, judgements=(*self.judgements[:-1], judgement))
+
+    def by(self, author: str | None) -> "Snapshot":
+        """The same, its last session taught by somebody."""
+        return self.judged(replace(self.judgements[-1], author=author))
 
     # What the store names outside its folder
 
@@ -156,15 +164,18 @@ class Snapshot:
 
     # The store
 
-    def to_version(self) -> store.Version:
+    def to_version(self, parent: str | None = None) -> store.Version:
+        """The snapshot as a version of a store, which follows the one with this id."""
         meta = {
             "catalogue": FORMAT,
+            "parent": parent,
             "options": asdict(self.options),
             "backbone": dict(self.backbone),
             "descriptions": dict(self.descriptions),
             "judgements": [asdict(judgement) for judgement in self.judgements],
         }
-        return self.classifier.to_version(self.check.to_arrays(self.classes), meta)
+        arrays = self.check.to_arrays(self.classes) | self.prints.to_arrays(self.classes)
+        return self.classifier.to_version(arrays, meta)
 
     @classmethod
     def from_version(cls, version: store.Version, path: Path, chain: tuple[str, ...], trust: bool) -> "Snapshot":
@@ -187,6 +198,7 @@ class Snapshot:
                 check=CheckSet.from_arrays(arrays, classifier.classes_.tolist()),
                 descriptions=dict(meta["descriptions"]),
                 judgements=tuple(map(Judgement.from_dict, meta["judgements"])),
+                prints=Prints.from_arrays(arrays, classifier.classes_.tolist()),
                 chain=chain,
                 trust=trust,
             )

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from subspan.catalogue.doubts import find_doubts
-from subspan.catalogue.errors import DoubtError
+from subspan.catalogue.errors import CatalogueError, DoubtError
 from subspan.catalogue.language import class_vectors
 from subspan.catalogue.looking import Batch
+from subspan.catalogue.prints import prints_of, same_pictures
 from subspan.catalogue.records import AddReport
 from subspan.catalogue.snapshot import Snapshot, judge
 
@@ -45,6 +46,7 @@ def taught(
         after = replace(
             after,
             check=now.check.with_taught(X, y.tolist(), now.options.keep),
+            prints=now.prints.with_more(X, y.tolist()),
             descriptions={**now.descriptions, **{k: v for k, v in descriptions.items() if k in session}},
         )
         now = after.judged(judge(now, after, session, limit))
@@ -59,16 +61,8 @@ def report_of(snapshot: Snapshot, batch: Batch, began: float) -> AddReport:
     answers = snapshot.scores(batch.features[mine]).argmax(axis=1)
     right = [snapshot.classes[a] == name for a, name in zip(answers, labels[mine], strict=True)]
     return AddReport(
-        kind=entry.kind,
-        classes=entry.classes,
-        examples=entry.examples,
-        version=str(entry.version),
-        session=entry.session,
-        seconds=round(time.perf_counter() - began, 3),
-        check=entry.check,
+        **vars(replace(entry, seconds=round(time.perf_counter() - began, 3))),
         own_accuracy=100 * float(np.mean(right)),
-        takes_from=entry.takes_from,
-        warning=entry.warning,
         skipped=batch.skipped,
     )
 
@@ -78,6 +72,7 @@ def renamed(start: Snapshot, old: str, new: str) -> Snapshot:
     return start.changed(
         lambda model: model.rename_class(old, new),
         check=start.check.renamed(old, new),
+        prints=start.prints.renamed(old, new),
         descriptions={new if name == old else name: text for name, text in start.descriptions.items()},
     )
 
@@ -87,6 +82,36 @@ def removed(start: Snapshot, name: str) -> Snapshot:
     after = start.changed(
         lambda model: model.remove_class(name),
         check=start.check.select(~start.check.of([name])),
+        prints=start.prints.select(start.prints.names != name),
         descriptions={other: text for other, text in start.descriptions.items() if other != name},
     )
     return after.judged(judge(start, after, [], start.options.warn_drop))
+
+
+def merged(start: Snapshot, name: str, other: str) -> Snapshot:
+    """With one class made part of another; judged on the kept examples of the others."""
+    after = start.changed(
+        lambda model: model.merge_classes(name, other),
+        check=start.check.renamed(other, name),
+        prints=start.prints.renamed(other, name),
+        descriptions={one: text for one, text in start.descriptions.items() if one != other},
+    )
+    return after.judged(judge(start, after, [name, other], start.options.warn_drop))
+
+
+def untaught(start: Snapshot, name: str, batch: Batch) -> Snapshot:
+    """Without photographs that were taught as a class, which are known by their prints."""
+    places = start.prints.places(batch.features, name)
+    strange = [called for called, place in zip(batch.photographs, places, strict=True) if place < 0]
+    if strange and name in start.classes:
+        raise CatalogueError(f"{strange[0]} was not taught as '{name}', so it cannot be taken back")
+    kept = np.ones(len(start.prints), bool)
+    kept[places] = False
+    same = same_pictures(prints_of(start.check.features), prints_of(batch.features))
+    in_check = np.array([len(found) > 0 for found in same], bool) & start.check.of([name])
+    after = start.changed(
+        lambda model: model.remove_examples(batch.features, name),
+        check=start.check.select(~in_check),
+        prints=start.prints.select(kept),
+    )
+    return after.judged(judge(start, after, [name], start.options.warn_drop))

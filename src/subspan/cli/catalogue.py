@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from subspan.catalogue.catalogue import Catalogue, undo_last
+from subspan.catalogue import versions
+from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.errors import CatalogueError, DoubtError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.records import AddReport, Evaluation
@@ -233,7 +234,7 @@ def undo(catalogue: CataloguePath, as_json: Json = False) -> None:
 
     Example: subspan undo birds.subspan
     """
-    entry = undo_last(catalogue)
+    entry = versions.undo(catalogue)[1]
     _show(entry, as_json, f"Undone: session {entry.session}, {tables.what(entry)}.")
 
 

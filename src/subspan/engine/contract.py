@@ -199,6 +199,14 @@ class Learner(ABC):
         """Without the classes at these places; ``base`` is what is left of session 0."""
         raise ValueError(f"method '{self.name}' cannot forget classes")
 
+    def combine(self, state: State, base: Base, place: int, other: int) -> State:
+        """With the class at the place ``other`` made part of that at ``place``; ``base`` is what is left of session 0."""
+        raise ValueError(f"method '{self.name}' cannot make one class of two")
+
+    def unlearn(self, state: State, place: int, examples: Array) -> State:
+        """Without these examples (n, d) of a class, as if it had been taught the others only."""
+        raise ValueError(f"method '{self.name}' cannot unlearn examples")
+
     def merge(self, state: State, other: State) -> State:
         """What two states of the same classes, taught different examples of them, know together."""
         raise ValueError(f"method '{self.name}' cannot merge what two models know")

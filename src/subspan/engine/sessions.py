@@ -68,6 +68,18 @@ def forget(learner: Learner, state: State, base: Base, places: Sequence[int]) ->
     return _like(_any_array(base), own, base)
 
 
+def combine(learner: Learner, state: State, base: Base, place: int, other: int) -> State:
+    """The state with the class at the place ``other`` made part of that at ``place``; ``base`` is what is left."""
+    own = learner.combine(state_in(learner.arrays, state), _base_in(learner.arrays, base), place, other)
+    return _like(_any_array(base), own, base)
+
+
+def unlearn(learner: Learner, state: State, place: int, examples: Array) -> State:
+    """The state without these examples (n, d) of a class."""
+    own = learner.unlearn(state_in(learner.arrays, state), place, _conversion(learner.arrays)(examples))
+    return _like(_any_array(state.base), own, state.base)
+
+
 def merge(learner: Learner, state: State, other: State) -> State:
     """What two states of the same classes, taught different examples of them, know together."""
     example = _any_array(state.base)

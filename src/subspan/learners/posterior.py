@@ -90,6 +90,19 @@ class Posterior(Learner):
             sums.join(place, len(examples), examples.mean(0), contrasts(examples))
         return _with_sums(state, sums)
 
+    def combine(self, state: State, base: Base, place: int, other: int) -> State:
+        if not _of_examples(state):
+            raise ValueError(f"method '{self.name}' makes one class of two only where it was taught from examples")
+        return replace(_with_sums(state, ClassSums.of(state).combined(place, other)), base=base)
+
+    def unlearn(self, state: State, place: int, examples: Array) -> State:
+        if not _of_examples(state):
+            raise ValueError(f"method '{self.name}' unlearns examples only where it was taught from examples")
+        sums = ClassSums.of(state)
+        for example in prepared(examples, bool(state["signed"])):
+            sums.leave(place, example)
+        return _with_sums(state, sums).after(squares=state["squares"] - _squares_of(examples))
+
     def merge(self, state: State, other: State) -> State:
         if not (_of_examples(state) and _of_examples(other)):
             raise ValueError(f"method '{self.name}' merges models that were taught from examples")

@@ -22,7 +22,7 @@ from fastapi import UploadFile
 from subspan.arrays import FloatArray
 from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.errors import CatalogueError, DoubtError
-from subspan.catalogue.options import check_name
+from subspan.catalogue.names import clean_name
 from subspan.catalogue.records import AddReport, SessionEntry, WeightMap
 from subspan.files.store import StoreBusyError, StoreChangedError, StoreError
 from subspan.images.decode import usable_cores
@@ -223,7 +223,7 @@ def cleaned(name: str) -> str:
     """A class name as people type it, in one form of Unicode."""
     name = " ".join(unicodedata.normalize("NFC", name).split())
     try:
-        check_name(name)
+        clean_name(name)
     except ValueError as error:
         raise RefusedError(422, str(error)) from error
     return name

@@ -152,6 +152,37 @@ class ClassSums:
         self.freedom = freedom
         return self
 
+    def leave(self, place: int, example: FloatArray) -> None:
+        """Take one example (d,) out of a class that has others, as if it had never been taught."""
+        count = self.counts[place]
+        off = example - self.rows[place]
+        gone = np.sqrt(count / (count - 1)) * off
+        if self.scatter is not None:
+            self.scatter = self.scatter - np.outer(gone, gone)
+        elif place < self.first:
+            self.factor = _less(self.factor, gone)
+        if place >= self.first:
+            mine = self.own_place == place
+            left = _less(self.own[mine], gone)
+            self.own, self.own_place = np.concat([self.own[~mine], left]), self.own_place[~mine]
+            self.own_place = np.concat([self.own_place, np.full(len(left), place)])
+        self.rows[place] -= off / (count - 1)
+        self.counts[place] -= 1
+        self.freedom -= 1
+
+    def combined(self, place: int, other: int) -> Self:
+        """With the class ``other`` made part of the one at ``place``, which is of the base classes if either is."""
+        freedom, theirs = self.freedom + 1, self.own_place == other
+        rows = self.own[theirs]
+        self.own, self.own_place = self.own[~theirs], self.own_place[~theirs]
+        if self.scatter is not None:  # joining puts them back
+            self.scatter = self.scatter - rows.T @ rows
+        self.join(place, self.counts[other], self.rows[other], rows)
+        self._settle()
+        combined = self.without(np.array([other]))
+        combined.freedom = freedom
+        return combined
+
     def without(self, places: Array) -> Self:
         """Without these classes. A later one leaves nothing; a base class leaves its part of the scatter."""
         kept, later = np.setdiff1d(np.arange(len(self.rows)), places), [p for p in places if p >= self.first]
@@ -193,6 +224,15 @@ def contrasts(examples: Array) -> FloatArray:
 def rotated(rows: FloatArray) -> FloatArray:
     """At most d rows (k, d) with the same scatter, which do not tell what they were made of."""
     return np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) else rows
+
+
+def _less(rows: FloatArray, gone: FloatArray) -> FloatArray:
+    """Rows whose scatter is that of these rows (k, d) less that of a row (d,) that lies in their space."""
+    basis, inside = np.linalg.qr(rows.T)
+    along = basis.T @ gone
+    values, vectors = np.linalg.eigh(inside @ inside.T - np.outer(along, along))
+    left = values > 1e-12 * max(values.max(initial=0.0), along @ along)
+    return np.sqrt(values[left])[:, None] * (basis @ vectors[:, left]).T
 
 
 def step(count: float, mean: FloatArray, more: float, mean_of_more: FloatArray) -> FloatArray:
