@@ -285,7 +285,7 @@ class Model(History):
 
     @in_turn
     def merge_classes(self, label: Any, other: Any) -> Self:
-        """Make ``other`` part of the class ``label``, as if its examples had been taught so; where, is the older's place."""
+        """Make ``other`` part of the class ``label``, as if its examples had been taught so."""
         began = time.perf_counter()
         state, method = self._now()
         place, gone = sorted((self._index(state, label), self._index(state, other)))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import made_photographs as made
-from subspan.catalogue import versions
 from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.options import CatalogueOptions
 from subspan.catalogue.photographs import open_class_photographs
+from subspan.catalogue.versions import go_back
 from subspan.classifier import IncrementalClassifier
 from subspan.files import store
 from subspan.images.errors import DataError
@@ -409,7 +409,7 @@ def test_undo_where_the_last_version_is_damaged(colours: Catalogue, backbone):
     file.write_bytes(content)
     with pytest.raises(store.StoreError, match=r"is damaged.*`subspan undo` goes back"):
         Catalogue.open(colours.path)
-    assert versions.undo(colours.path)[1].kind == "damaged"
+    assert go_back(colours.path)[1].kind == "damaged"
     again = Catalogue.open(colours.path, backbone)
     assert names(again) == sorted(made.BASE)
     again.add("pink", made.photographs("pink", 5))
@@ -436,7 +436,7 @@ def test_a_version_with_foreign_metadata_is_refused_and_can_be_undone(colours: C
     with pytest.raises(store.StoreError, match="missing or foreign"):
         colours.refresh()
     assert colours.version == good.id
-    assert versions.undo(colours.path)[1].kind == "damaged"
+    assert go_back(colours.path)[1].kind == "damaged"
     assert store.read(colours.path).current == first
 
 

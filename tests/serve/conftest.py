@@ -63,10 +63,10 @@ def held_session(colours: Catalogue, monkeypatch):
     came, go = threading.Event(), threading.Event()
     learn = colours._write
 
-    def hold(change):
+    def hold(*session):
         came.set()
         assert go.wait(20)
-        return learn(change)
+        return learn(*session)
 
     monkeypatch.setattr(colours, "_write", hold)
     yield came, go

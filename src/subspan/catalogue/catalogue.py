@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from subspan.arrays import FloatArray
-from subspan.catalogue import versions
 from subspan.catalogue.errors import CatalogueError, CloseNameError
 from subspan.catalogue.looking import Batch, Progress, features_of, look
 from subspan.catalogue.names import by_clean_name, check_known, check_not_close, clean_descriptions, clean_name
@@ -33,6 +32,7 @@ from subspan.catalogue.records import (
     WeightMap,
 )
 from subspan.catalogue.snapshot import Judgement, Snapshot
+from subspan.catalogue.versions import ahead, go_back, go_forth, present
 from subspan.files import store
 from subspan.images.errors import DataError
 from subspan.pretrained.backbone import Backbone, Image
@@ -84,7 +84,7 @@ class Catalogue:
         trust : whether what the store names outside its folder may be loaded: its network, unless a package brings it
             or it is named here, and what its method needs. It may be code, and come from whoever made the store.
         """
-        return cls(Path(path), versions.present(Path(path), trust), backbone)
+        return cls(Path(path), present(Path(path), trust), backbone)
 
     @classmethod
     def create(
@@ -113,11 +113,8 @@ class Catalogue:
         """
         from subspan.catalogue.creation import from_photographs
 
-        settings, said, named = (
-            options or CatalogueOptions(),
-            clean_descriptions(descriptions),
-            by_clean_name(photographs),
-        )
+        settings, said = options or CatalogueOptions(), clean_descriptions(descriptions)
+        named = by_clean_name(photographs)
         return cls._begin(
             path, lambda: from_photographs(named, settings, said, backbone, skip_bad, progress, ray), author
         )
@@ -460,11 +457,11 @@ class Catalogue:
         expected : the version that the caller takes for the current one; `StoreChangedError` where it is another.
         to : id of the version to go back to, or its beginning; gives the first session undone.
         """
-        return self._go(versions.undo, expected, to)
+        return self._go(go_back, expected, to)
 
     def redo(self, expected: str | None = None, to: str | None = None) -> SessionEntry:
-        """Bring back what was undone last, or with ``to`` any version not yet pruned. Gives the session that is back."""
-        return self._go(versions.redo, expected, to)
+        """Bring back what was undone last, or with ``to`` any version not yet pruned. Gives the session."""
+        return self._go(go_forth, expected, to)
 
     def _go(self, way: Callable[..., tuple[Snapshot, SessionEntry]], *where: str | None) -> SessionEntry:
         with self._writing:
@@ -473,7 +470,7 @@ class Catalogue:
 
     def undone(self) -> list[SessionEntry]:
         """The sessions that `redo` would bring back, the next one first."""
-        return versions.undone(self.path, self._snapshot.trust)
+        return ahead(self.path, self._snapshot.trust)
 
     def prune(self, keep: int | None = None) -> list[str]:
         """Remove versions from the disk: those of undone sessions, and with ``keep`` all but the last so many.
@@ -494,7 +491,7 @@ class Catalogue:
         pointer = store.read(self.path)
         if pointer.current == self.version and not force:
             return None
-        snapshot = versions.present(self.path, self._snapshot.trust)
+        snapshot = present(self.path, self._snapshot.trust)
         self._check_same_network(snapshot)
         self._snapshot = snapshot
         return snapshot

@@ -1,7 +1,6 @@
 """Names of classes as people type them: in one form of Unicode, visible, and told apart from those that are known."""
 
 import difflib
-import os
 import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -31,9 +30,7 @@ def clean_name(name: Any) -> str:
         )
     for letter in name:
         if letter in INVISIBLE or any(first <= ord(letter) <= last for first, last in SELECTORS):
-            raise CatalogueError(
-                f"a class name shows all its letters; {name[:60]!r} holds U+{ord(letter):04X}, invisible"
-            )
+            raise CatalogueError(f"a class name shows all its letters; {name[:60]!r} holds U+{ord(letter):04X}")
     return " ".join(unicodedata.normalize("NFKC", name).split())
 
 
@@ -81,10 +78,10 @@ def _is_slip(one: str, other: str) -> bool:
     >>> _is_slip("robin", "robbin"), _is_slip("robin", "rboin"), _is_slip("apple1", "apple2"), _is_slip("tern", "wren")
     (True, True, False, False)
     """
-    start = len(os.path.commonprefix([one, other]))
-    one, other = one[start:], other[start:]
-    end = len(os.path.commonprefix([one[::-1], other[::-1]]))
-    one, other = one[: len(one) - end], other[: len(other) - end]
+    while one and other and one[0] == other[0]:
+        one, other = one[1:], other[1:]
+    while one and other and one[-1] == other[-1]:
+        one, other = one[:-1], other[:-1]
     if any(letter.isdigit() for letter in one + other):
         return False
     return max(len(one), len(other)) <= 1 or (len(one) == 2 and one == other[::-1])

@@ -1,7 +1,8 @@
 """What is left of every photograph that was taught: a print of 256 bits, by which the same picture is known again.
 
 A bit says which of two features is the greater. Of the same picture all are the same but for rounding; of different
-ones, even of neighbours in a film of a turning fruit, more than `SAME` differ. A picture cannot be made of its print.
+ones more than `SAME` differ, nearly always so even of neighbours in a film of a turning fruit. A picture cannot be made
+of its print.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,9 @@ CHUNK = 512  # prints in an array of a store: what is full does not change, so t
 def prints_of(features: FloatArray) -> NDArray[np.uint8]:
     """The prints (n, BITS / 8) of features (n, d)."""
     width, pair = features.shape[1], np.arange(BITS)
-    return np.packbits(features[:, pair * 7919 % width] > features[:, (pair * 104729 + width // 2) % width], axis=1)
+    first = pair * 7919 % width
+    second = (first + 1 + pair * 104729 % max(width - 1, 1)) % width
+    return np.packbits(features[:, first] > features[:, second], axis=1)
 
 
 def same_pictures(prints: NDArray[np.uint8], others: NDArray[np.uint8]) -> list[NDArray[np.int64]]:

@@ -96,7 +96,7 @@ def merged(start: Snapshot, name: str, other: str) -> Snapshot:
         prints=start.prints.renamed(other, name),
         descriptions={one: text for one, text in start.descriptions.items() if one != other},
     )
-    return after.judged(judge(start, after, [name, other], start.options.warn_drop))
+    return after.judged(judge(start, after, [name], start.options.warn_drop))
 
 
 def untaught(start: Snapshot, name: str, batch: Batch) -> Snapshot:

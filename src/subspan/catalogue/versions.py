@@ -27,7 +27,7 @@ def present(path: Path, trust: bool) -> Snapshot:
     return Snapshot.from_version(version, path, chain, trust)
 
 
-def undo(
+def go_back(
     path: str | Path,
     expected: str | None = None,
     to: str | None = None,
@@ -58,7 +58,7 @@ def undo(
     return before, undone
 
 
-def redo(
+def go_forth(
     path: str | Path,
     expected: str | None = None,
     to: str | None = None,
@@ -85,7 +85,7 @@ def redo(
     return after, after.entries()[-1]
 
 
-def undone(path: Path, trust: bool) -> list[SessionEntry]:
+def ahead(path: Path, trust: bool) -> list[SessionEntry]:
     """The sessions that redo would bring back, the next one first."""
     chain, later = _chains(store.read(path))
     return _snapshot(path, chain + later, trust).entries()[-len(later) :] if later else []

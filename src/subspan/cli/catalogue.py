@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from subspan.catalogue import versions
 from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.errors import CatalogueError, DoubtError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.records import AddReport, Evaluation
+from subspan.catalogue.versions import go_back
 from subspan.cli.parts import inputs, tables
 from subspan.cli.parts.flags import Values, with_flags
 from subspan.files.atomic import replacing
@@ -234,7 +234,7 @@ def undo(catalogue: CataloguePath, as_json: Json = False) -> None:
 
     Example: subspan undo birds.subspan
     """
-    entry = versions.undo(catalogue)[1]
+    entry = go_back(catalogue)[1]
     _show(entry, as_json, f"Undone: session {entry.session}, {tables.what(entry)}.")
 
 

@@ -200,7 +200,7 @@ class Learner(ABC):
         raise ValueError(f"method '{self.name}' cannot forget classes")
 
     def combine(self, state: State, base: Base, place: int, other: int) -> State:
-        """With the class at the place ``other`` made part of that at ``place``; ``base`` is what is left of session 0."""
+        """With the class at ``other`` made part of that at ``place``; ``base`` is what is left of session 0."""
         raise ValueError(f"method '{self.name}' cannot make one class of two")
 
     def unlearn(self, state: State, place: int, examples: Array) -> State:
