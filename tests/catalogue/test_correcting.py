@@ -86,13 +86,13 @@ def test_merged_classes_are_one_with_the_photographs_of_both(colours: Catalogue)
         colours.add(name, made.photographs(name, 6), author="Ada")
     entry = colours.merge("grey", "pink", author="Ben")
     assert (entry.kind, entry.classes, entry.author) == ("merge_classes", ("grey", "pink"), "Ben")
-    assert names(colours) == [*made.BASE, "grey"]
+    assert names(colours) == [*sorted(made.BASE), "grey"]
     assert {one.name: one.examples for one in colours.classes()}["grey"] == 12
     found = colours.predict([*made.photographs("pink", 10, seed=9), *made.photographs("grey", 10, seed=9)])
     assert [one.name for one in found].count("grey") >= 17
     assert [one.author for one in Catalogue.open(colours.path).sessions()] == [None, "Ada", "Ada", "Ben"]
     colours.undo()
-    assert names(colours) == [*made.BASE, "pink", "grey"]
+    assert names(colours) == [*sorted(made.BASE), "pink", "grey"]
     with pytest.raises(CatalogueError, match="'gray' is not known; did you mean 'grey'"):
         colours.merge("pink", "gray")
 
@@ -111,7 +111,7 @@ def test_photographs_are_taken_back_and_leave_nothing(colours: Catalogue, tmp_pa
     assert {one.name: (one.examples, one.kept) for one in again.classes()}["pink"] == (5, 5)
     with pytest.raises(CatalogueError, match="photograph 1 of 'pink' was not taught as 'pink'"):
         again.unteach("pink", red)
-    with pytest.raises(CatalogueError, match="at least one must be left"):
+    with pytest.raises(ValueError, match="at least one must be left"):
         again.unteach("pink", pink)
     with pytest.raises(CatalogueError, match="photograph 2 of 'pink' was not taught"):
         again.unteach("pink", [pink[0], pink[0]])
@@ -125,7 +125,7 @@ def test_no_undo_is_final_before_prune(colours: Catalogue, backbone):
     ids = {name: colours.add(name, made.photographs(name, 5)).version for name in ("pink", "grey")}
     before = colours.predict(made.photographs("grey", 3), top=6)
     assert colours.undo(to=first[:12]).classes == ("pink",)
-    assert names(colours) == list(made.BASE)
+    assert names(colours) == sorted(made.BASE)
     assert [entry.classes for entry in colours.undone()] == [("pink",), ("grey",)]
     other = Catalogue.open(colours.path, backbone, trust=True)
     assert other.redo().classes == ("pink",)
@@ -142,7 +142,7 @@ def test_no_undo_is_final_before_prune(colours: Catalogue, backbone):
     with pytest.raises(CatalogueError, match="is no version that lies before"):
         other.undo(to=ids["pink"])
     assert other.redo(to=ids["grey"][:16]).classes == ("grey",)
-    assert names(other) == [*made.BASE, "pink", "grey"]
+    assert names(other) == [*sorted(made.BASE), "pink", "grey"]
     assert other.version == ids["grey"]
 
     with pytest.raises(store.StoreChangedError):
