@@ -13,7 +13,7 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,20 @@ CHOICES = (
     Choice("finetune", "ours, as the released code: norm, two means", "finetune"),
     Choice("finetune", "ours, and no cap: at most 20,000 steps", "finetune:max_steps=20000", memories=(False,)),
 )
+_NONE = (False,)  # systems that keep no memory
+SYSTEMS = (
+    Choice("fecam", "ours: shrunk once by 100, power before the mean", "fecam", memories=_NONE),
+    Choice("fecam", "as released: twice by 1, power of the mean", "fecam:form=released", memories=_NONE),
+    Choice("calibrated-fecam", "ours: power and correlations of FeCAM", "calibrated-fecam", memories=_NONE),
+    Choice("calibrated-fecam", "as released", "calibrated-fecam:form=released", memories=_NONE),
+    Choice("ranpac", "ours: classes counted alike, ridge 0.01", "ranpac", memories=_NONE),
+    Choice(
+        "ranpac", "as released: examples counted alike, ridge by validation", "ranpac:form=released", memories=_NONE
+    ),
+    Choice("ranpac", "calibrated, as released", "ranpac:form=calibrated,alpha=0.25", memories=_NONE),
+    Choice("teen", "as released: alpha 0.5 of its parser", "teen", memories=_NONE),
+    Choice("teen", "as released: alpha 0.1 of its CIFAR script", "teen:alpha=0.1", memories=_NONE),
+)
 
 
 def load(path: Path) -> tuple[dict[str, Any], Results]:
@@ -117,32 +131,32 @@ def load(path: Path) -> tuple[dict[str, Any], Results]:
     return kept, results
 
 
-def choices_table(results: Results) -> Table:
+def choices_table(results: Results, choices: Sequence[Choice] = CHOICES) -> Table:
     """Every choice, below what was published: accuracies, and what a run has more than ours at the last session."""
-    columns = []
-    for sign, memory in (("-M", False), ("+M", True)):
+    columns, signs = [], [("-M", False), ("+M", True)] if choices is CHOICES else [("-M", False)]
+    for sign, memory in signs:
         group = f"{'With' if memory else 'Without'} memory ({sign})"
         columns += [Column(f"session_{s}{sign}", str(s), f"after session {s}, {sign}", group) for s in SHOWN]
         columns.append(Column(f"more{sign}", "8, less ours", "paired difference at session 8", group))
     rows = []
-    for name in dict.fromkeys(choice.name for choice in CHOICES):
+    for name in dict.fromkeys(choice.name for choice in choices):
         cells: dict[str, Cell] = {}
-        for sign, memory in (("-M", False), ("+M", True)):
-            row = published().row(name, memory, published().without_memory, published().with_memory)
-            assert row is not None
-            cells |= {f"session_{s}{sign}": Cell(row.accuracy[s]) for s in SHOWN}
-        rows.append(Row((METHODS[name], PUBLISHED), cells, name))
-        for choice in (one for one in CHOICES if one.name == name):
+        for sign, memory in signs:
+            if row := published().row(name, memory, published().without_memory, published().with_memory):
+                cells |= {f"session_{s}{sign}": Cell(row.accuracy[s]) for s in SHOWN}
+        rows += [Row((METHODS[name], PUBLISHED), cells, name)] if cells else []
+        for choice in (one for one in choices if one.name == name):
             cells = {}
-            for sign, memory in (sign for sign in (("-M", False), ("+M", True)) if sign[1] in choice.memories):
+            for sign, memory in (sign for sign in signs if sign[1] in choice.memories):
                 result, ours = results[choice.method, memory, choice.one_mean and memory], results[name, memory, False]
                 mean, half_width = result.mean_and_half_width(result.weighted)
                 cells |= {f"session_{s}{sign}": Cell(float(mean[s]), float(half_width[s])) for s in SHOWN}
                 apart = result.samples(result.weighted[:, -1]) - ours.samples(ours.weighted[:, -1])
                 if apart.any():
                     cells[f"more{sign}"] = Cell(float(apart.mean()), float(interval_half_width(apart)))
-            rows.append(Row((METHODS[name], choice.title), cells, name))
-    return Table(("method", "row"), tuple(columns), tuple(rows), "What each choice is worth", name="choices")
+            rows.append(Row((METHODS.get(name, name), choice.title), cells, name))
+    title = "What each choice is worth" if choices is CHOICES else "Systems as released, and ours"
+    return Table(("method", "row"), tuple(columns), tuple(rows), title, name="choices")
 
 
 def section_of(folder: Path) -> tuple[Section, dict[str, str]]:
@@ -154,12 +168,13 @@ def section_of(folder: Path) -> tuple[Section, dict[str, str]]:
     usual = [results[name, memory, False] for name in METHODS for memory in (False, True)]
     figures = [*curve_figures(usual, published().curves), *heatmap_figures(usual)]
     ours = [one for (name, _, one_mean), one in results.items() if name in ALL and not one_mean]
-    tables = [choices_table(results), rivals_table(ours, range(1, 11), published())]
+    tables = [choices_table(results), choices_table(results, SYSTEMS), rivals_table(ours, range(1, 11), published())]
     facts = {key: about[key] for key in ("command", "protocol", "device", "date", "version")}
     sources = [folder / KEPT, *(folder / source for source in about["sources"])]
-    kinds: dict[str, Any] = {"findings": [], "missing": [], "facts": facts, "summary": []}
-    kinds |= {"title": "", "protocol": about["protocol"], "tables": tables, "figures": figures, "sources": sources}
-    return Section(name=NAME, recipe=PAPER, **kinds), facts
+    section = Section(
+        name=NAME, recipe=PAPER, protocol=about["protocol"], tables=tables, figures=figures, sources=sources
+    )
+    return section, facts
 
 
 def with_one_mean(method: Learner) -> Learner:
@@ -191,7 +206,7 @@ def run(folder: Path) -> None:
     wanted = [
         (one.method, memory, one.one_mean and memory)
         for memory in (False, True)
-        for one in CHOICES
+        for one in (*CHOICES, *SYSTEMS)
         if memory in one.memories
     ]
     wanted += [(method, memory, False) for method in ALL for memory in (False, True)]

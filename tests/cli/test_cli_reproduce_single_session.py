@@ -195,8 +195,8 @@ def test_a_stored_result_that_does_not_tell_its_recipe_stands_in_no_table(tmp_pa
     episodes = PROTOCOL.draw(features)
     kept = PROTOCOL.run(features, create_method("ncm"), episodes=episodes)
     StoredResult("xtarnet", kept, "ravi", "digest", episodes.items, about).save(tmp_path / "x.json")
-    found, left_out, read = stored_episodes(["xtarnet"], tmp_path, episodes, [5], "paper")
-    assert found == read == []
+    found, left_out = stored_episodes(["xtarnet"], tmp_path, episodes, [5], "paper")
+    assert found == []
     assert left_out == ["System xtarnet, 5-shot: no stored result on these episodes with recipe 'paper'."]
 
 

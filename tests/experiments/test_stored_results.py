@@ -22,7 +22,7 @@ EPISODES = SingleSession(ways=3, shots=2, base_queries=6, novel_queries=6, count
 
 
 def stored(result: MethodResult | EpisodeResult) -> StoredResult:
-    about = {"seed": 0, "seconds": 90.0, "device": "cpu"}
+    about = {"seed": 0, "seconds": 90.0, "device": "cpu", "base_session": {"recipe": "paper"}}
     return StoredResult("topic", result, "random:1", "ab" * 32, digest_of_items(make_features()), about)
 
 
@@ -81,9 +81,11 @@ def test_a_folder_gives_the_results_of_one_protocol(tmp_path: Path) -> None:
     sessions, episodes = measured()
     stored(sessions).save(tmp_path / "a.json")
     stored(episodes).save(tmp_path / "b.json")
-    assert [Path(one.path).name for one in stored_results(tmp_path, SESSIONS.digest)] == ["a.json"]
-    assert [Path(one.path).name for one in stored_results(tmp_path, EPISODES.digest)] == ["b.json"]
-    assert stored_results(tmp_path, "another") == []
+    def names(protocol: str, system: str = "topic", recipe: str = "paper") -> list[str]:
+        return [Path(one.path).name for one in stored_results(tmp_path, protocol, system, recipe)]
+
+    assert (names(SESSIONS.digest), names(EPISODES.digest)) == (["a.json"], ["b.json"])
+    assert names("another") == names(SESSIONS.digest, "etf") == names(SESSIONS.digest, recipe="strong") == []
 
 
 def test_two_thousand_episodes_stay_small(tmp_path: Path) -> None:

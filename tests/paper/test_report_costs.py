@@ -1,6 +1,7 @@
 """What runs cost: as trained parts and stored results say it, and one line for each place of training."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -10,12 +11,12 @@ from subspan.experiments.results import EpisodeResult
 from subspan.learners.training.trained_part import TrainedPart
 from subspan.paper.published import STORED, published
 from subspan.paper.stored_results import StoredResult
-from subspan.paper.tables.runs import Run, cost_of_parts, cost_of_stored
+from subspan.paper.tables.runs import Run, cost_of
 from subspan.paper.tables.single_session import costs_table
 
 
 def part(**about) -> TrainedPart:
-    return TrainedPart("lwof", {}, {"scale": torch.ones(1)}, 1, (1.0,), "real", about)
+    return TrainedPart("lwof", {}, {"scale": torch.ones(1)}, 1, (1.0,), "real", about, path="a.npz")
 
 
 def episodes(shots: int, seconds: float) -> EpisodeResult:
@@ -24,7 +25,7 @@ def episodes(shots: int, seconds: float) -> EpisodeResult:
 
 
 def stored(**about) -> StoredResult:
-    return StoredResult("xtarnet", episodes(5, 3.0), "ravi", "digest", "items", about)
+    return StoredResult("xtarnet", episodes(5, 3.0), "ravi", "digest", "items", about, "b.json")
 
 
 def lines(runs) -> list[list[str]]:
@@ -35,15 +36,16 @@ def lines(runs) -> list[list[str]]:
 
 
 def test_training_is_the_mean_over_splits_and_names_every_device():
-    told = cost_of_parts([part(seconds=60.0, device="a GPU"), part(seconds=120.0, device="cpu")])
-    assert told == {"minutes": 1.5, "place": "real features on a GPU and real features on cpu"}
-    assert cost_of_parts([part()]) == {"minutes": 0.0, "place": "real features on an unknown device"}
-    assert cost_of_parts([None]) == {"minutes": 0.0, "place": ""}
+    told = cost_of([part(seconds=60.0, device="a GPU"), part(seconds=120.0, device="cpu")])
+    files = (Path("a.npz"),)
+    assert told == {"minutes": 1.5, "place": "real features on a GPU and real features on cpu", "files": files}
+    assert cost_of([part()]) == {"minutes": 0.0, "place": "real features on an unknown device", "files": files}
+    assert cost_of([]) == {"minutes": 0.0, "place": "", "files": ()}
 
 
 def test_stored_results_say_the_same_of_themselves():
-    told = cost_of_stored([stored(seconds=60.0, device="a GPU"), stored(seconds=120.0, device="a GPU")])
-    assert told == {"minutes": 1.5, "place": "real images on a GPU"}
+    told = cost_of([stored(seconds=60.0, device="a GPU"), stored(seconds=120.0, device="a GPU")])
+    assert told == {"minutes": 1.5, "place": "real images on a GPU", "files": (Path("b.json"),)}
 
 
 def test_every_number_of_shots_has_its_minutes_and_seconds():

@@ -298,15 +298,12 @@ def page_of(tables, recipes, sources=(), **facts):
         made = Section(
             name="multi-session",
             recipe=recipe,
-            title="",
             protocol=None,
             tables=tables,
             figures=[],
             findings=["Found."],
             missing=["No split 3."],
-            facts={},
             sources=list(sources),
-            summary=[],
         )
         page = to_page("multi-session", with_section(page, to_text(made, said)))
     return page

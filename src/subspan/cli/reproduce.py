@@ -100,8 +100,8 @@ def _show(
     for recipe in recipes:
         began = time.perf_counter()
         section = make(recipe)
-        tables = [*section.summary, *section.tables]
-        facts = run_facts(section.protocol, place.device, time.perf_counter() - began) | section.facts
+        tables = section.tables
+        facts = run_facts(section.protocol, place.device, time.perf_counter() - began) | dict(section.facts)
         busy = f", {os.getloadavg()[0]:.1f} processes at once over the last minute" if hasattr(os, "getloadavg") else ""
         facts["cores"] = f"{os.cpu_count()}{busy}"  # what the seconds mean depends on both
         for table in tables if report is None and markdown is None else tables[:1]:

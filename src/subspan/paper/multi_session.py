@@ -75,7 +75,7 @@ def make(sources: Sources, place: Placement, recipe: str) -> Section:
     for note in dict.fromkeys(note for result in on_random for note in result.notes):
         console.print(f"Warning: {note}", style="yellow", soft_wrap=True)
 
-    main, *tables = random_split_tables(on_random, seeds, published(), recipe)
+    tables = random_split_tables(on_random, seeds, published(), recipe)
     chosen_by = [sources.config or CONFIGS.get(recipe)]
     read = [*named.values(), *(settings_file(name) for name in chosen_by if name)]
     if recipe == PAPER:
@@ -97,20 +97,18 @@ def make(sources: Sources, place: Placement, recipe: str) -> Section:
         chosen = {name: split for name, split in by_name.items() if (name == "fixed") == (protocol is FIXED)}
         if not methods:
             continue
-        ran, left_out, of_parts = run_systems(wanted, protocol, chosen, parts, place)
-        kept, absent_ones, files_read = stored_runs(wanted, protocol, list(chosen), parts, recipe)
+        ran, left_out = run_systems(wanted, protocol, chosen, parts, place)
+        kept, absent_ones = stored_runs(wanted, protocol, list(chosen), parts, recipe)
         beside = [Run(one.method, one) for one in methods if one.method in BESIDE and not one.memory]
         runs = [*beside, *ran, *kept]
-        read += [*of_parts, *files_read]
+        read += dict.fromkeys(file for run in runs for file in run.files)
         missing += [*left_out, *absent_ones]
         tables.append(systems_table(runs, published(), fixed=protocol is FIXED, recipe=recipe))
         figures += [cost_picture(runs)] if protocol is RANDOM else []
     return Section(
         name=MULTI_SESSION,
         recipe=recipe,
-        title=f"Subspan: the paper's multi-session experiments, recipe {recipe}",
         protocol=RANDOM,
-        summary=[main],
         tables=tables,
         figures=figures,
         findings=[splits_sentence(seeds), reached_sentence(tables)],

@@ -16,7 +16,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,13 @@ from subspan.experiments.single_session import SingleSession
 from subspan.files.atomic import replacing
 from subspan.learners.published import MARKS
 from subspan.learners.registry import create_method, list_network_systems, list_systems, method_class
-from subspan.paper.published import PROTOCOLS, SINGLE_SESSION, VALUES, page_text, published
+from subspan.paper.published import MULTI_SESSION, PROTOCOLS, SINGLE_SESSION, VALUES, page_text, published
 from subspan.paper.sources import PARTS
 from subspan.paper.tables.single_session import DATA, published_table
 from subspan.train.recipe import find_recipe
 
 PAPER = "paper"  # the paper's own recipe, whose section comes first
+SUMMARY = "main"  # the table that repeats figures of others: for the screen and the report, not for a page
 PAGES = (*PROTOCOLS, "choices")  # results-NAME.md
 PICTURES = (
     *("accuracy-with-memory", "predictions", "systems-cost"),
@@ -52,16 +53,22 @@ class Section:
 
     name: str  # of the protocol
     recipe: str
-    title: str
     protocol: object
     tables: list[Table]
     figures: list[ReportFigure]
-    findings: list[str]
-    missing: list[str]
-    facts: dict[str, str]
-    sources: list[Path]  # feature files and stored results
-    summary: list[Table]  # for the screen and the report: it repeats figures of the tables
-    decimals: int = 1  # on the screen
+    sources: list[Path]  # feature files, parts and stored results
+    findings: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return f"Subspan: the paper's {self.name} experiments, recipe {self.recipe}"
+
+    @property
+    def decimals(self) -> int:
+        """On the screen."""
+        return 1 if self.name == MULTI_SESSION else 2
 
 
 def write_section(path: Path, section: Section, facts: Mapping[str, str]) -> None:
@@ -80,13 +87,14 @@ def write_section(path: Path, section: Section, facts: Mapping[str, str]) -> Non
 
 def to_text(section: Section, facts: Mapping[str, str], pictures: Sequence[str] = ()) -> str:
     """A section as markdown, below the comment that says what it was made from."""
-    every = Counter(note for table in section.tables for note in table.notes)
+    tables = [table for table in section.tables if table.name != SUMMARY]
+    every = Counter(note for table in tables for note in table.notes)
     runs = [note for note in every if " run as " in note or ": its part was " in note]
     shared = [note for note, count in every.items() if count > 1 and note not in runs]
-    said = [note for table in section.tables for note in table.said]
+    said = [note for table in tables for note in table.said]
     found = [sentence for sentence in section.findings if not any(sentence in note for note in said)]
     parts = [f"## Recipe {section.recipe}", *found, *pictures]
-    for table in section.tables:
+    for table in tables:
         own = tuple(note for note in table.notes if note not in (*runs, *shared))
         parts.append(to_markdown(replace(table, notes=own, legend=())).replace("## ", "### ", 1).strip())
     parts += ["### Notes", "\n".join(f"- {markdown_escape(note)}" for note in shared)] if shared else []

@@ -21,7 +21,7 @@ from subspan.paper.pages import Section
 from subspan.paper.published import SINGLE_SESSION, published
 from subspan.paper.sources import Sources, find_file, load, settings_file
 from subspan.paper.systems import chosen_systems, episode_settings, part_of, row_of, stored_episodes
-from subspan.paper.tables.runs import Run, cost_of_parts
+from subspan.paper.tables.runs import Run, cost_of
 from subspan.paper.tables.single_session import DATA, costs_table, episodes_table, settings_table
 from subspan.values import option
 
@@ -90,7 +90,7 @@ def make(sources: Sources, place: Placement, chosen: Chosen, recipe: str) -> Sec
         if chosen.episodes_out is not None:
             Console(stderr=True).print(f"Episodes: {drawn.save(chosen.episodes_out)}", soft_wrap=True)
         beside, left_out = episode_settings(wanted, loaded, parts, shots)
-        stored, absent, read = stored_episodes(wanted, parts, drawn, shots, recipe)
+        stored, absent = stored_episodes(wanted, parts, drawn, shots, recipe)
         runs = [*_run(protocol, loaded, [*able, *beside], drawn, place), *stored]
         tables += [
             episodes_table(half.data, runs, published(), notes_on(loaded, recipe, protocol.count)),
@@ -98,8 +98,7 @@ def make(sources: Sources, place: Placement, chosen: Chosen, recipe: str) -> Sec
             settings_table(half.data, able, str(settings.about.get("chosen", "chosen by the user")), published()),
         ]
         figures += _pictures(runs, half, max(shots))
-        trained = [part for one in (*able, *beside) if (part := part_of(one.create(), loaded))]
-        every_file += [settings_file(source), *dict.fromkeys(Path(part.path) for part in trained), *read]
+        every_file += [settings_file(source), *dict.fromkeys(file for run in runs for file in run.files)]
         missing += [f"{title}: {sentence}" for sentence in (*unable, *left_out, *absent)]
         if loaded.head == "cosine" and source == f"{SINGLE_SESSION}-{half.data}":
             missing.append(f"{title}: settings for a cosine head; those for a linear one were taken.")
@@ -108,16 +107,12 @@ def make(sources: Sources, place: Placement, chosen: Chosen, recipe: str) -> Sec
     return Section(
         name=SINGLE_SESSION,
         recipe=recipe,
-        title=f"Subspan: the paper's single-session experiments, recipe {recipe}",
         protocol=protocol,
         tables=tables,
         figures=figures,
-        findings=[],
         missing=missing,
         facts=facts,
         sources=every_file,
-        summary=[],
-        decimals=2,
     )
 
 
@@ -156,7 +151,8 @@ def _run(
     cells = [Cell(one.create(), one.shots or protocol.shots, one.embeddings) for one in settings]
     vectors = embeddings_of(features, settings)
     results = run_cells(protocol, features, cells, place, embeddings=vectors, episodes=episodes, bar="episodes")
-    costs = [cost_of_parts([part_of(cell.method, features)]) for cell in cells]
+    parts = [part_of(cell.method, features) for cell in cells]
+    costs = [cost_of([part] if part else []) for part in parts]
     return [
         Run(one.name, result, row=row_of(one.name), **cost)
         for one, result, cost in zip(settings, results, costs, strict=True)

@@ -53,6 +53,11 @@ class StoredResult:
         return float(self.about.get("seconds_before_sessions", self.about.get("seconds", 0.0))) / 60
 
     @property
+    def split_name(self) -> str:
+        """As feature files are named after it: "random-1"."""
+        return self.split.replace(":", "-")
+
+    @property
     def recipe(self) -> str | None:
         """Of the base session that it started from; None where the file does not say."""
         base = self.about.get("base_session")
@@ -103,10 +108,10 @@ class StoredResult:
             raise ProtocolError(f"'{self.path}' is damaged: '{name}' has {len(array)} entries, 'base' {count}")
 
 
-def stored_results(folder: Path, protocol: str) -> list[StoredResult]:
-    """All results in a folder, by file name, that a protocol of this hash has made."""
+def stored_results(folder: Path, protocol: str, system: str, recipe: str) -> list[StoredResult]:
+    """The results of a system in a folder, by file name: under a protocol of this hash, with networks of a recipe."""
     every = [StoredResult.load(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
-    return [one for one in every if one.result.protocol == protocol]
+    return [o for o in every if (o.result.protocol, o.system, o.recipe) == (protocol, system, recipe)]
 
 
 def _to_plain(value: Any) -> Any:

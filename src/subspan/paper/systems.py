@@ -23,8 +23,8 @@ from subspan.learners.training.trained_part import TrainedPart, TrainedPartError
 from subspan.learners.training.trained_system import DrawnFeaturesWarning, TrainedSystem
 from subspan.paper.published import OURS, RELEASED, STORED, published
 from subspan.paper.sources import EVERY
-from subspan.paper.stored_results import StoredResult, stored_results
-from subspan.paper.tables.runs import Result, Run, cost_of_parts, cost_of_stored
+from subspan.paper.stored_results import stored_results
+from subspan.paper.tables.runs import Run, cost_of
 from subspan.values import tensor_of
 
 FORMS: Mapping[str, tuple[str, ...]] = {  # as released, where ours is another: further rows in the tables of all
@@ -56,8 +56,8 @@ def chosen_systems(text: str | None, protocol: str) -> list[str]:
 
 def run_systems(
     specs: Sequence[str], protocol: MultiSession, splits: Mapping[str, Split], parts: Path, place: Placement
-) -> tuple[list[Run[MethodResult]], list[str], list[Path]]:
-    """Every system on the splits (by name) that have what it needs, a sentence for each left out, and parts read."""
+) -> tuple[list[Run[MethodResult]], list[str]]:
+    """Every system on the splits (by name) that have what it needs, and a sentence for each left out."""
     pairs, named, left_out = list(splits.values()), list[tuple[str, Job]](), []
     for spec in (spec for spec in specs if not moves_the_network(spec)):
         system = create_system(spec, parts)
@@ -68,35 +68,30 @@ def run_systems(
             left_out.append(f"System {spec} on {where}: {reason}.")
         if usable:
             named += [(spec, Job(protocol, system, memory, usable)) for memory in sorted({False, system.uses_memory})]
-    runs, read = [], dict[Path, None]()
     results = run_jobs(pairs, [job for _, job in named], place, bar="sessions of systems")
+    runs = []
     for (spec, job), result in zip(named, results, strict=True):
-        trained = [part_of(job.method, pairs[n][0]) for n in job.splits]
-        runs.append(Run(spec, replace(result, method=spec), row=row_of(spec), **cost_of_parts(trained)))
-        read |= dict.fromkeys(Path(part.path) for part in trained if part)
-    return runs, left_out, [*read]
+        trained = [part for n in job.splits if (part := part_of(job.method, pairs[n][0]))]
+        runs.append(Run(spec, replace(result, method=spec), row=row_of(spec), **cost_of(trained)))
+    return runs, left_out
 
 
 def stored_runs(
-    names: Sequence[str], protocol: MultiSession, splits: Sequence[str], parts: Path, recipe: str
-) -> tuple[list[Run[MethodResult]], list[str], list[Path]]:
-    """Stored results of systems that move the network, a sentence for each split without one, and the files read."""
-    wanted = [name for name in names if moves_the_network(name)]
-    found: dict[tuple[str, bool], dict[str, tuple[StoredResult, MethodResult]]] = {}
-    for one, result in _stored(MethodResult, wanted, protocol.digest, parts, recipe):
-        if (split := one.split.replace(":", "-")) in splits:
-            found.setdefault((one.system, result.memory), {})[split] = one, result
-    runs = []
-    for (name, _), of_splits in found.items():
-        stored, results = zip(*of_splits.values(), strict=True)
-        result = replace(MethodResult.joined(results), method=name)
-        runs.append(Run(name, result, row=STORED, **cost_of_stored(stored)))
-    left_out = []
-    for name in wanted:
-        have = {split for (system, _), of_splits in found.items() if system == name for split in of_splits}
-        if absent := [split for split in splits if split not in have]:
+    specs: Sequence[str], protocol: MultiSession, splits: Sequence[str], parts: Path, recipe: str
+) -> tuple[list[Run[MethodResult]], list[str]]:
+    """Stored results of systems that move the network, and a sentence for each split without one."""
+    runs, left_out = [], []
+    for name in filter(moves_the_network, specs):
+        kept = [one for one in stored_results(parts, protocol.digest, name, recipe) if one.split_name in splits]
+        found = [(one, one.result) for one in kept if isinstance(one.result, MethodResult)]
+        for memory in (False, True):
+            if mine := [pair for pair in found if pair[1].memory == memory]:
+                stored, results = zip(*mine, strict=True)
+                result = replace(MethodResult.joined(results), method=name)
+                runs.append(Run(name, result, row=STORED, **cost_of(stored)))
+        if absent := [split for split in splits if split not in {one.split_name for one in kept}]:
             left_out.append(f"System {name}: no stored result for {', '.join(absent)} with recipe '{recipe}'.")
-    return runs, left_out, [Path(one.path) for of_splits in found.values() for one, _ in of_splits.values()]
+    return runs, left_out
 
 
 def episode_settings(
@@ -119,32 +114,22 @@ def episode_settings(
 
 
 def stored_episodes(
-    names: Sequence[str], parts: Path, episodes: Episodes, shots: Sequence[int], recipe: str
-) -> tuple[list[Run[EpisodeResult]], list[str], list[Path]]:
-    """Stored results of systems that move the network on these episodes, what is absent, and the files read.
+    specs: Sequence[str], parts: Path, episodes: Episodes, shots: Sequence[int], recipe: str
+) -> tuple[list[Run[EpisodeResult]], list[str]]:
+    """Stored results of systems that move the network on these episodes, and what is absent.
 
     The same images make the same episodes whatever the network; results belong to the base session they started from.
     """
-    found, left_out, read = [], [], []
-    for name in (name for name in names if moves_the_network(name)):
-        for number in shots:
-            every = _stored(EpisodeResult, [name], episodes.first_shots(number).protocol, parts, recipe)
-            kept = [(one, result) for one, result in every if (one.items, result.shots) == (episodes.items, number)]
-            found += [Run(_model(name), result, row=STORED, **cost_of_stored([one])) for one, result in kept]
-            read += [Path(one.path) for one, _ in kept]
-            if not kept:
-                what = f"no stored result on these episodes with recipe '{recipe}'"
-                left_out.append(f"System {name}, {number}-shot: {what}.")
-    return found, left_out, read
-
-
-def _stored(
-    kind: type[Result], names: Sequence[str], protocol: str, parts: Path, recipe: str
-) -> list[tuple[StoredResult, Result]]:
-    """The stored results of systems under a protocol that started from base sessions of a recipe."""
-    kept = stored_results(parts, protocol) if names else []
-    mine = [one for one in kept if one.system in names and one.recipe == recipe]
-    return [(one, one.result) for one in mine if isinstance(one.result, kind)]
+    runs, left_out = [], []
+    for name, number in ((name, number) for name in filter(moves_the_network, specs) for number in shots):
+        kept = stored_results(parts, episodes.first_shots(number).protocol, name, recipe)
+        on_these = [(one, one.result) for one in kept if isinstance(one.result, EpisodeResult)]
+        found = [pair for pair in on_these if (pair[0].items, pair[1].shots) == (episodes.items, number)]
+        runs += [Run(_model(name), result, row=STORED, **cost_of([one])) for one, result in found]
+        if not found:
+            what = f"no stored result on these episodes with recipe '{recipe}'"
+            left_out.append(f"System {name}, {number}-shot: {what}.")
+    return runs, left_out
 
 
 def moves_the_network(spec: str) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -23,6 +24,7 @@ class Run(Generic[Result]):
     result: Result
     minutes: float = 0.0  # of training the system's own part, for one split
     place: str = ""  # what that was trained with, and the device
+    files: tuple[Path, ...] = ()  # of what was trained, or of the stored results
     row: str = OURS  # what tables call it
 
     @property
@@ -36,19 +38,16 @@ class Run(Generic[Result]):
         return self.result.seconds / self.splits
 
 
-def cost_of_parts(parts: Sequence[TrainedPart | None]) -> dict[str, Any]:
-    """Minutes and place of trained parts, one for each split: the mean; nothing for a method without one."""
-    seconds = [0.0 if part is None else float(part.about.get("seconds", 0.0)) for part in parts]
-    said = {f"{part.source} features on {part.about.get('device', 'an unknown device')}" for part in parts if part}
-    return {"minutes": sum(seconds) / len(seconds) / 60, "place": " and ".join(sorted(said))}
-
-
-def cost_of_stored(results: Sequence[StoredResult]) -> dict[str, Any]:
-    """Minutes and place of stored results, one for each split: the mean."""
-    devices = sorted({str(one.about.get("device", "an unknown device")) for one in results})
+def cost_of(made: Sequence[TrainedPart | StoredResult]) -> dict[str, Any]:
+    """Minutes, place and files of what was trained for a run, one for each split: the mean; nothing without any."""
+    minutes = [m.minutes if isinstance(m, StoredResult) else float(m.about.get("seconds", 0.0)) / 60 for m in made]
+    sources = ["real images" if isinstance(m, StoredResult) else f"{m.source} features" for m in made]
+    devices = [m.about.get("device", "an unknown device") for m in made]
+    places = sorted({f"{source} on {device}" for source, device in zip(sources, devices, strict=True)})
     return {
-        "minutes": sum(one.minutes for one in results) / len(results),
-        "place": f"real images on {' and '.join(devices)}",
+        "minutes": sum(minutes) / max(len(made), 1),
+        "place": " and ".join(places),
+        "files": tuple(dict.fromkeys(Path(m.path) for m in made)),
     }
 
 
