@@ -81,6 +81,7 @@ def test_a_folder_gives_the_results_of_one_protocol(tmp_path: Path) -> None:
     sessions, episodes = measured()
     stored(sessions).save(tmp_path / "a.json")
     stored(episodes).save(tmp_path / "b.json")
+
     def names(protocol: str, system: str = "topic", recipe: str = "paper") -> list[str]:
         return [Path(one.path).name for one in stored_results(tmp_path, protocol, system, recipe)]
 
