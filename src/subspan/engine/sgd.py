@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from subspan.engine.objective import Problem, Solution
-from subspan.engine.span import Buffers, Coordinates, Span, to_span
+from subspan.engine.span import Coordinates, Span, to_span
 
 WARM_UP = 3  # steps before one is recorded
 SYNC_EVERY = 25  # on a GPU the loop asks only so often whether every problem has stopped
@@ -71,7 +71,6 @@ class _Loop:
         self.small = torch.zeros_like(problems)  # small changes of the loss in a row
         self.loss = torch.full_like(rate, torch.inf)
         self.running = torch.ones_like(problems, dtype=torch.bool)
-        self._buffers = Buffers.of(span)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._taken = 0
 
@@ -92,7 +91,7 @@ class _Loop:
 
     def _take_step(self) -> None:
         rate = self.rate * self.running
-        loss = _gradient_step(self.span, self.x, self.velocity, rate, self.options.momentum, self._buffers)
+        loss = _gradient_step(self.span, self.x, self.velocity, rate, self.options.momentum)
         is_small = (loss - self.loss).abs() < self.options.tolerance  # never on the first step: the loss before is inf
         self.small.add_(1).mul_(is_small)
         torch.where(self.running, loss, self.loss, out=self.loss)
@@ -115,13 +114,11 @@ class _Loop:
         return other
 
 
-def _gradient_step(
-    span: Span, x: Coordinates, velocity: Coordinates, rate: Tensor, momentum: float, buffers: Buffers
-) -> Tensor:
+def _gradient_step(span: Span, x: Coordinates, velocity: Coordinates, rate: Tensor, momentum: float) -> Tensor:
     """One step of SGD in place; returns the loss (E,) before it. A rate of 0 leaves a problem where it is."""
-    scalar, duals = span.duals(x, buffers)
+    scalar, duals = span.duals(x)
     change = span.square(x, scalar, duals).clamp_min_(0)  # squared norms by part (E, parts)
-    cross_entropy, gradient = _cross_entropy_and_gradient(span, span.logits(duals, buffers.logits), buffers)
+    cross_entropy, gradient = _cross_entropy_and_gradient(span, span.logits(duals))
     norm = change.sqrt()
     penalty = torch.where(span.is_norm, norm, change) * span.strength
     decay = span.weight_decay[:, None]
@@ -141,10 +138,10 @@ def _gradient_step(
     return cross_entropy + penalty.sum(-1)
 
 
-def _cross_entropy_and_gradient(span: Span, logits: Tensor, out: Buffers) -> tuple[Tensor, Tensor]:
+def _cross_entropy_and_gradient(span: Span, logits: Tensor) -> tuple[Tensor, Tensor]:
     """The weighted cross-entropy (E,) and its gradient by the logits (E, C, n)."""
     labels, weight = span.labels[:, None], span.sample_weight[:, None]
-    probability = torch.softmax(logits, dim=1, out=out.probability)
+    probability = torch.softmax(logits, dim=1)
     surprise = _surprise(logits, probability, labels)
     gradient = probability.mul_(weight).scatter_add_(1, labels, -weight)
     return (surprise * span.sample_weight).sum(-1), gradient

@@ -36,22 +36,6 @@ class Coordinates:
 
 
 @dataclass(frozen=True)
-class Buffers:
-    """Memory for what a step computes anew: in a loop over many classes, asking for it each time costs more."""
-
-    scalar: list[Tensor]  # (E, rows, k) per component
-    dual: list[Tensor]
-    logits: Tensor  # (E, C, n)
-    probability: Tensor
-
-    @classmethod
-    def of(cls, span: "Span") -> "Buffers":
-        frames = [c.reference_dual for c in span.components]
-        scalar, dual = ([torch.empty_like(f) for f in frames] for _ in range(2))
-        return cls(scalar, dual, torch.empty_like(span.reference_logits), torch.empty_like(span.reference_logits))
-
-
-@dataclass(frozen=True)
 class Component:
     """Parts that share one feature component (the features, or their share inside or outside a basis)."""
 
@@ -68,21 +52,17 @@ class Component:
         """Numbers per part (E, parts) as numbers per row (E, rows, 1)."""
         return numbers[..., None] if numbers.shape[-1] == 1 else numbers.index_select(1, self.part_of_row)[..., None]
 
-    def dot(self, first: Tensor, second: Tensor, out: Tensor) -> Tensor:
-        """Inner products by part (E, parts) of two arrays (E, rows, k); ``out`` takes their products."""
-        by_row = torch.mul(first, second, out=out).sum(-1)
+    def dot(self, first: Tensor, second: Tensor) -> Tensor:
+        """Inner products by part (E, parts) of two arrays (E, rows, k)."""
+        by_row = (first * second).sum(-1)
         return torch.stack([rows.sum(-1) for rows in by_row.split(self.counts, dim=-1)], dim=-1)
 
-    def scalar_dual(self, delta: Tensor, reference: Tensor, out: Tensor) -> Tensor:
-        of_reference = torch.mul(self.spread(reference), self.reference_dual, out=out)
+    def scalar_dual(self, delta: Tensor, reference: Tensor) -> Tensor:
+        of_reference = self.spread(reference) * self.reference_dual
         return of_reference if self.delta_dual is None else of_reference.addcmul_(self.spread(delta), self.delta_dual)
 
-    def dual(self, scalar_dual: Tensor, frame: Tensor, out: Tensor) -> Tensor:
-        if self.gram is None:
-            return torch.add(scalar_dual, frame, out=out)
-        if frame.is_cuda:
-            return torch.baddbmm(scalar_dual, frame, self.gram, out=out)
-        return torch.bmm(frame, self.gram, out=out).add_(scalar_dual)  # on a CPU the sum costs less apart
+    def dual(self, scalar_dual: Tensor, frame: Tensor) -> Tensor:
+        return scalar_dual + frame if self.gram is None else torch.bmm(frame, self.gram).add_(scalar_dual)
 
     def logits(self, dual: Tensor) -> Tensor:
         """The logits (E, rows, n) of a vector from its dual."""
@@ -113,34 +93,25 @@ class Span:
         ones = torch.ones_like(self.strength)
         return Coordinates(ones, torch.zeros_like(ones), [torch.zeros_like(c.reference_dual) for c in self.components])
 
-    def duals(self, x: Coordinates, out: Buffers) -> tuple[list[Tensor], list[Tensor]]:
+    def duals(self, x: Coordinates) -> tuple[list[Tensor], list[Tensor]]:
         """The duals of x and the share of its scalars in them, per component."""
         scalar, whole = [], []
-        for i, (component, frame) in enumerate(zip(self.components, x.frame, strict=True)):
+        for component, frame in zip(self.components, x.frame, strict=True):
             span = slice(*component.parts)
-            scalar.append(component.scalar_dual(x.delta[:, span], x.reference[:, span], out.scalar[i]))
-            whole.append(component.dual(scalar[-1], frame, out.dual[i]))
+            scalar.append(component.scalar_dual(x.delta[:, span], x.reference[:, span]))
+            whole.append(component.dual(scalar[-1], frame))
         return scalar, whole
 
-    def logits(self, duals: list[Tensor], out: Tensor) -> Tensor:
+    def logits(self, duals: list[Tensor]) -> Tensor:
         """Logits (E, C, n) of the rows from the duals of their change."""
-        written = 0  # rows; a group inside and outside a basis has two components on the same ones
+        logits = self.reference_logits.clone()
         for component, dual in zip(self.components, duals, strict=True):
-            rows, part = slice(*component.rows), component.logits(dual)
-            if component.rows[1] <= written:
-                out[:, rows] += part
-            else:
-                torch.add(part, self.reference_logits[:, rows], out=out[:, rows])
-            written = component.rows[1]
-        out[:, written:] = self.reference_logits[:, written:]
-        return out
+            logits[:, slice(*component.rows)] += component.logits(dual)
+        return logits
 
     def square(self, x: Coordinates, scalar: list[Tensor], duals: list[Tensor]) -> Tensor:
-        """Squared norms by part (E, parts) of a vector given with its duals; ``scalar`` is used up."""
-        cross = [
-            component.dot(x.frame[i], scalar[i].add_(duals[i]), out=scalar[i])
-            for i, component in enumerate(self.components)
-        ]
+        """Squared norms by part (E, parts) of a vector given with its duals."""
+        cross = [component.dot(x.frame[i], scalar[i] + duals[i]) for i, component in enumerate(self.components)]
         of_scalars = x.delta * (x.delta * self.delta_delta + x.reference * self.delta_reference) + x.reference * (
             x.delta * self.delta_reference + x.reference * self.reference_reference
         )
