@@ -11,7 +11,7 @@ DEV := $(VENV)/.installed-dev
 TRAINED_AGAIN := paper-fixed.npz $(patsubst %,paper-random-%.npz,2 3 5 6 7 8 9 10) strong-fixed.npz strong-ravi.npz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check docs test test-slow test-pythons chromium parts clean
+.PHONY: help demo check lock docs test test-slow test-pythons chromium parts clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,7 +23,7 @@ test: check docs ## everything a change must pass: check, manual, tests with doc
 	@echo "== tests"
 	@$(BIN)/pytest -n 2 -m "not slow" --durations 10
 
-test-slow: $(DEV) chromium ## what is long by nature: fuzzing, kills, compilers, several processes, Ray, the page in Chromium
+test-slow: $(DEV) chromium ## what is long by nature: fuzzing, kills, compilers, several processes, Ray, the page in Chromium, known holes
 	@echo "== slow tests"
 	@$(BIN)/pytest -n 2 -m slow --durations 10
 
@@ -36,7 +36,7 @@ chromium: ## install Debian's Chromium where there is none and apt can
 		{ apt-get -qq update && apt-get -qq install -y chromium; } > /dev/null 2>&1 \
 		|| echo "chromium could not be installed: the tests of the page will be skipped"
 
-check: $(DEV) ## style, format, types, import contract; under a minute
+check: $(DEV) ## style, format, types, import contract, security; under a minute
 	@echo "== style"
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
@@ -44,6 +44,13 @@ check: $(DEV) ## style, format, types, import contract; under a minute
 	@$(BIN)/pyright
 	@echo "== import contract"
 	@$(BIN)/lint-imports
+	@echo "== security"
+	@$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src
+
+lock: $(DEV) ## write container.lock again: what the container of docs/deploy.md installs, with hashes
+	@echo "hatchling" | $(BIN)/uv pip compile pyproject.toml - --extra serve --upgrade --generate-hashes --python-version 3.12 \
+		--python-platform x86_64-manylinux_2_28 --no-annotate --no-emit-index-url --quiet --output-file container.lock \
+		--custom-compile-command "make lock"
 
 docs: $(DEV) ## build the manual into site/
 	@echo "== manual"

