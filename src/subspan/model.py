@@ -124,7 +124,7 @@ class Model(History):
         np.divide(features, unit, out=in_unit, dtype=np.float64, casting="same_kind")
         scale = unit if method.depends_on_scale else None
         if not method.from_examples:
-            from subspan.features.logistic import logistic_rows  # here: it needs scikit-learn
+            from subspan.features.labelled import logistic_rows  # here: who only answers needs none
 
             weights, bias = logistic_rows(in_unit, indices, self.base_decay, self.bias)
             weights = weights if method.depends_on_scale else weights / unit

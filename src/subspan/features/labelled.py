@@ -42,14 +42,28 @@ def within_class_covariance(classes: Sequence[NDArray[Any]], *, unit: bool = Fal
     return (scatter / max(1, sum(map(len, classes)) - len(classes))).astype(np.float32)
 
 
+def logistic_rows(
+    features: NDArray[Any], labels: NDArray[np.int64], decay: float, bias: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows (C0, d) and biases (C0,) of features (n, d) with labels (n,), by logistic regression under weight decay."""
+    from sklearn.linear_model import LogisticRegression  # here: photographs need no rows that are learned
+
+    # Of two classes scikit-learn learns one row w; the two rows are -w/2 and w/2, of half its squared norm.
+    two = labels.max() == 1
+    inverse_decay = (2 if two else 1) / (decay * len(features))
+    regression = LogisticRegression(C=inverse_decay, fit_intercept=bias, max_iter=1000).fit(features, labels)
+    weights, biases = np.asarray(regression.coef_), np.asarray(regression.intercept_)
+    if two:
+        return np.concatenate([-weights, weights]) / 2, np.array([-1, 1]) * biases / 2
+    return weights, biases
+
+
 def learned_head(training: Sequence[FloatArray], decay: float = 5e-4) -> tuple[float, FloatArray, FloatArray]:
     """Rows (C0, d) and biases (C0,) by logistic regression on features of base classes, C0 arrays (n, d).
 
     They are those of the features divided by the number that comes first: these have the length that the steps and
     penalties of this field are made for.
     """
-    from subspan.features.logistic import logistic_rows  # here: it needs scikit-learn
-
     features = np.concatenate(training)
     unit = length(features) / FEATURE_LENGTH or 1.0
     labels = np.repeat(np.arange(len(training)), [len(part) for part in training])

@@ -1,6 +1,5 @@
 """The one form in which every reader hands over images, and from which every split is made."""
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,6 @@ class ImageSet:
 
     A class has a *key*: its wnid where the set has wnids, else its name. Splits go by keys and file names, never by
     the order in which a format happens to hold images, so that one data set gives one split in every format.
-
-    Two sets are compared by :meth:`digest`, not by ``==``.
     """
 
     images: UInt8Array  # (n, height, width, 3) RGB
@@ -87,11 +84,3 @@ class ImageSet:
     def indices_of(self, class_index: int) -> IntArray:
         """Ascending indices of one class's images, (m,)."""
         return np.flatnonzero(self.labels == class_index)
-
-    def digest(self) -> str:
-        """sha256 over pixels, labels, class names, wnids, file names and parts, in order; not over ``source``."""
-        names = (self.class_names, self.wnids or (), self.files, self.parts or ())
-        sha = hashlib.sha256(repr((self.images.shape, *names)).encode())
-        sha.update(np.ascontiguousarray(self.labels).astype("<i8", copy=False).data)
-        sha.update(np.ascontiguousarray(self.images).data)
-        return sha.hexdigest()
