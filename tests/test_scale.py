@@ -111,7 +111,7 @@ def test_no_scale_changes_a_label(begin, spec, dtype, exponent):
 
 
 @pytest.mark.parametrize("scale", [1e-6, 0.037, 1e6])
-@pytest.mark.parametrize("spec", ["fecam", "calibrated-fecam", "ranpac", "ncm:distance=euclidean"])
+@pytest.mark.parametrize("spec", ["fecam", "calibrated-fecam", "ranpac", "slda", "ncm:distance=euclidean"])
 def test_no_scale_changes_a_label_where_scores_are_no_logits(spec, scale):
     np.testing.assert_array_equal(answers(fitted, spec, "float32", scale)[1], answers(fitted, spec, "float32")[1])
 
