@@ -5,8 +5,8 @@
 Measured on 2026-11-18, one run, one NVIDIA H200, torch 2.11.0+cu130, batch 64, the whole step replayed as a CUDA graph,
 at d5e8762: 9,904 images/s with one model. `strong` at 96 pixels, batches of 128 and Muon: 7,383.
 
-Measured on 2026-11-20 on 2 CPU cores that others used, in processor time, `--device cpu --models 1 --steps 1 --images 64
---execution eager`: 3.5 images a processor second, 236 processor hours for the base session of a split; `--backbone
+Measured on 2026-11-20 on 2 CPU cores that others used, in processor time, `--device cpu --models 1 --steps 1 --images
+64 --execution eager`: 3.5 images a processor second, 236 processor hours for the base session of a split; `--backbone
 resnet18-he`: 54, 15 hours.
 
 What limits it is power: with three models at once the GPU draws 690 of its 700 W and its clock is down from 1,980 to
