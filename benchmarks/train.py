@@ -13,7 +13,8 @@ What limits it is power: with three models at once the GPU draws 690 of its 700 
 1,680 MHz. An image of 24.4 GFLOP at 790 TFLOP/s and 700 W would take 22 mJ; it took 63 (11,060 images/s, 2026-11-15,
 three processes). Convolutions are two thirds of a step, at 420 TFLOP/s. Kernels of our own for what lies between them
 brought 1.18 times the images (11,734) for 826 lines, and are no more. Tried without gain: inputs padded to 8 channels
-together with every algorithm cuDNN has. A fourth model at once adds nothing.
+together with every algorithm cuDNN has. A fourth model at once adds nothing, and three bring so little that `train`
+takes networks one after the other.
 
 Correctness: `--check` compares weights with those of plain execution. Training at this rate amplifies rounding, so
 weights nudged by one part in a million stand beside. What is left after the first step are probably ties: in black
