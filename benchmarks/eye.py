@@ -15,21 +15,32 @@ Two threads of torch wait for each other on a core that is taken; those of onnxr
 ``python benchmarks/eye.py [--network efficientnet-lite2]``: network alone, on photographs that are prepared, and with
 decoding, from JPEG files of 640 x 480 pixels; least of five runs each. The features of both engines are compared in
 the same run.
+
+``python benchmarks/eye.py --eyes``: the eyes that have a name, from JPEG files on one core, beside one middle crop for
+Lite0. ``--sets FOLDER`` with zips of photographs (base/CLASS, s01/CLASS, ..., test/CLASS) instead prints how well the
+default method does with an eye, classes counted alike, after the last session:
+
+EYES_TABLE
 """
 
 import argparse
 import io
+import os
 import time
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
 
+from subspan import IncrementalClassifier
 from subspan.pretrained import efficientnet_lite as eye
 from subspan.pretrained.backbone import Backbone, Pixels, TorchBackbone
 from subspan.pretrained.onnx_file import OnnxBackbone
+from subspan.pretrained.registry import EYES, load_backbone
 
 RUNS = 5
 
@@ -65,23 +76,63 @@ def with_decoding(backbone: Backbone, _: Pixels, images: list[bytes]) -> None:
     backbone.features(images)
 
 
+def accuracy(backbone: Backbone, file: Path) -> float:
+    """Mean over classes of the percent right, after the base session and all others of a zip."""
+    with zipfile.ZipFile(file) as opened:
+        names = [name for name in opened.namelist() if not name.endswith("/")]
+        features = backbone.features([opened.read(name) for name in names])
+    parts, labels = (np.array([name.split("/")[level] for name in names]) for level in (0, 1))
+    model = IncrementalClassifier().fit(features[parts == "base"], labels[parts == "base"])
+    for session in sorted(set(parts) - {"base", "test"}):
+        model.add_classes(features[parts == session], labels[parts == session])
+    asked = labels[parts == "test"]
+    right = model.predict(features[parts == "test"]) == asked
+    return 100 * float(np.mean([right[asked == name].mean() for name in np.unique(asked)]))
+
+
+def show_eyes(names: Sequence[str], images: list[bytes]) -> None:
+    """Photographs a second on one core, and how many times that of one crop for Lite0."""
+    os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+    eyes = {name: load_backbone(name) for name in (eye.LITE0, *names)}
+    seconds = dict.fromkeys(eyes, np.inf)
+    for _ in range(RUNS + 1):  # in turn: other work on the machine slows all alike
+        for name, backbone in eyes.items():
+            began = time.process_time()
+            backbone.features(images)
+            seconds[name] = min(seconds[name], time.process_time() - began)
+    for name, least in seconds.items():
+        print(f"{name:24} {len(images) / least:6.1f} {seconds[eye.LITE0] / least:6.2f}")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=32, help="photographs")
-    parser.add_argument("--network", choices=eye.SIZES, default=eye.LITE0)
+    parser.add_argument("--network", default=eye.LITE0)
+    parser.add_argument("--eyes", action="store_true")
+    parser.add_argument("--sets", type=Path, help="folder of zips")
     options = parser.parse_args()
     images = photographs(options.count)
-    print(f"{options.network}, {options.count} photographs, photographs a second")
+    if options.sets:
+        backbone, files = load_backbone(options.network), sorted(options.sets.glob("*.zip"))
+        print(options.network, *(f"{file.stem} {accuracy(backbone, file):.1f}" for file in files))
+    elif options.eyes:
+        show_eyes([*EYES, eye.LITE2], images)
+    else:
+        compare_engines(options.network, images)
+
+
+def compare_engines(name: str, images: list[bytes]) -> None:
+    print(f"{name}, {len(images)} photographs, photographs a second")
     print(f"{'threads':>7} {'':14} {'torch':>8} {'onnxruntime':>12} {'ratio':>6}")
     for threads in (1, 2):
         torch.set_num_threads(threads)  # onnxruntime's session takes as many
-        fast = eye.efficientnet_lite0("", None) if options.network == eye.LITE0 else eye.efficientnet_lite2("", None)
+        fast = eye.efficientnet_lite0("", None) if name == eye.LITE0 else eye.efficientnet_lite2("", None)
         assert isinstance(fast, OnnxBackbone), "a GPU is here"
-        module = eye.in_torch(options.network, eye.read_weights(options.network))
-        slow = TorchBackbone(options.network, module, fast.preprocessing, fast.digest)
+        module = eye.in_torch(name, eye.read_weights(name))
+        slow = TorchBackbone(name, module, fast.preprocessing, fast.digest)
         pixels = np.stack([fast.preprocessing.pixels(image) for image in images])
         for what, see in (("alone", alone), ("with decoding", with_decoding)):
-            rates = [options.count / least(partial(see, one, pixels, images)) for one in (slow, fast)]
+            rates = [len(images) / least(partial(see, one, pixels, images)) for one in (slow, fast)]
             print(f"{threads:7} {what:14} {rates[0]:8.1f} {rates[1]:12.1f} {rates[1] / rates[0]:6.1f}")
     difference = np.abs(fast.features(images) - slow.features(images)).max()
     print(f"greatest difference of a feature: {difference:.1e} of {np.abs(slow.features(images)).max():.1f}")

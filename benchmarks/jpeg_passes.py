@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from subspan.pretrained.registry import DEFAULT_BACKBONE, load_backbone
+from subspan.pretrained.registry import load_backbone
 
 SIDE, QUALITY, OFF_GRID = 84, 75, 4
 Pixels = NDArray[np.uint8]
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("images", type=Path, help="a zip with one folder a class, or a folder of images-*.zip")
     parser.add_argument("--each", type=int, default=50, help="images of every class")
     given = parser.parse_args()
-    network, classes, half = load_backbone(DEFAULT_BACKBONE), read(given.images, given.each), given.each // 2
+    network, classes, half = load_backbone("efficientnet-lite0"), read(given.images, given.each), given.each // 2
     features = {name: [] for name in WAYS}
     for images in track(classes, "classes", console=Console(stderr=True)):
         for name, change in WAYS.items():

@@ -313,13 +313,28 @@ class Model(History):
                 f"class {show(label)} has {state.counts[index]} examples, {len(features)} cannot be taken from it: "
                 "at least one must be left (remove_class forgets the class)"
             )
-        learned = sessions.unlearn(method, state.learned, index, features)
+        learned = sessions.unlearn(method, state.learned, np.full(len(features), index), features)
         if index >= state.base_count:
             mean = means[index - state.base_count]
             mean += (len(features) * mean - features.sum(0)) / counts[index]
         record = make_record("remove_examples", (label,), len(features), 0, began)
         self._push(replace(state, learned=_laid_out(learned), novel_means=means, counts=counts, record=record))
         return self
+
+    def without_examples(self, X: Features, y: Labels) -> Self | None:
+        """Another model, as if some examples had not been taught; None where the method cannot take them back.
+
+        Those (n, d) of each class that is among the labels (n,) are fewer than it was taught.
+        """
+        state, method = self._now()
+        if type(method).unlearn is Learner.unlearn or not state.counts.all():
+            return None
+        features, labels = examples_of(X, y, self.n_features_in_, state.classes[0])
+        places = np.array([state.classes.index(label) for label in labels.tolist()])
+        learned = sessions.unlearn(method, state.learned, places, augmented(features, state.with_bias))
+        other = copy.copy(self)
+        other._adopt([*self._history[:-1], replace(state, learned=_laid_out(learned))])
+        return other
 
     # Inside
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
 
-from subspan.catalogue.checkset import CheckSet, hold_out
+from subspan.catalogue.checkset import CheckSet, chosen_to_keep
 from subspan.catalogue.rejection import fit_temperature, log_shares, threshold_for
 from subspan.learners.parts.vectors import log_sum
 
@@ -67,13 +67,13 @@ def test_a_few_right_answers_do_not_make_it_certain():
     assert 0.8 < certainty < 0.95
 
 
-def test_no_more_is_held_out_than_asked_and_always_the_same():
+def test_no_more_is_kept_than_asked_and_always_the_same():
     names = ["a"] * 100 + ["b"] * 7 + ["c"] * 3 + ["d"] * 2
-    chosen = hold_out(names, keep=10, seed=3)
+    chosen = chosen_to_keep(names, keep=10, seed=3)
     counts = {name: int(chosen[np.array(names) == name].sum()) for name in "abcd"}
     assert counts == {"a": 10, "b": 1, "c": 1, "d": 0}
-    np.testing.assert_array_equal(chosen, hold_out(names, keep=10, seed=3))
-    assert hold_out(names, keep=0, seed=0).sum() == 0
+    np.testing.assert_array_equal(chosen, chosen_to_keep(names, keep=10, seed=3))
+    assert chosen_to_keep(names, keep=0, seed=0).sum() == 0
 
 
 @pytest.mark.parametrize("scale", [1e5, 1.0, 1e-4, 1e-6, 1e-9])

@@ -155,7 +155,8 @@ def made_up(method, memory, base, novel=None):
         seconds=1.0,
         protocol="0123abcd",
         splits=np.arange(len(base)),
-        forgetting=np.full_like(novel, np.nan),
+        novel_at_birth=novel[:, 1:],
+        novel_at_end=novel[:, 1:],
     )
 
 

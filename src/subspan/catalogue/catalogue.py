@@ -100,7 +100,7 @@ class Catalogue:
         ray: bool = False,
         author: str | None = None,
     ) -> tuple["Catalogue", InitReport]:
-        """A new catalogue from photographs of its base classes; a part of them is held out as the check set.
+        """A new catalogue from photographs of its base classes, all of which are taught.
 
         Parameters
         ----------
@@ -162,16 +162,16 @@ class Catalogue:
         if not place.absolute().parent.is_dir():
             raise CatalogueError(f"'{place}' cannot be made: the folder '{place.absolute().parent}' does not exist")
         snapshot, network, skipped = make()
-        accuracy = snapshot.accuracy()
-        if accuracy is not None:
-            snapshot = snapshot.judged(Judgement(CheckChange(accuracy, accuracy, len(snapshot.check))))
+        unseen = snapshot.unseen
+        if unseen.right is not None:
+            snapshot = snapshot.judged(Judgement(CheckChange(unseen.right, unseen.right, len(unseen.familiarities))))
         version = snapshot.by(author).to_version()
         store.write(place, [version], version.id)
         report = InitReport(
             classes=len(snapshot.classes),
             examples=snapshot.classifier.sessions_[0].examples,
-            held_out=len(snapshot.check),
-            accuracy=accuracy,
+            judged=len(unseen.familiarities),
+            accuracy=unseen.right,
             method=str(snapshot.classifier.method),
             version=version.id,
             seconds=round(time.perf_counter() - began, 3),
@@ -225,12 +225,12 @@ class Catalogue:
     ) -> list[Prediction]:
         """The ``top`` most probable classes of every photograph.
 
-        Probabilities are calibrated on the held-out examples (see `subspan.catalogue.rejection`).
+        Probabilities are calibrated (see `subspan.catalogue.rejection`).
 
         Parameters
         ----------
         reject : whether a photograph may be answered with "none of these"; True promises to reject at most 5 % of
-            photographs like the held-out ones, a number at most that share.
+            photographs of known classes, a number at most that share.
         bad : called with the place and the error of a photograph that cannot be read, which then has no answer; without
             it the error is raised.
         """
@@ -271,8 +271,8 @@ class Catalogue:
         threshold = snapshot.threshold(share)
         if threshold is None:
             raise CatalogueError(
-                f"rejecting at most {100 * share:g} % needs at least {np.ceil(1 / share) - 1:.0f} held-out examples; "
-                f"this catalogue has {len(snapshot.known_familiarities)}"
+                f"rejecting at most {100 * share:g} % needs at least {np.ceil(1 / share) - 1:.0f} photographs asked of "
+                f"models that were not taught them; this catalogue has {len(snapshot.unseen.familiarities)}"
             )
         return threshold
 

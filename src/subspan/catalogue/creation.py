@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from subspan.catalogue.checkset import CheckSet, first_of_each, hold_out
+from subspan.catalogue.checkset import CheckSet, chosen_to_keep, first_of_each
 from subspan.catalogue.errors import CatalogueError
+from subspan.catalogue.folds import FOLDS, asked_unseen
 from subspan.catalogue.language import class_vectors
 from subspan.catalogue.looking import Progress, look
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
@@ -30,10 +31,11 @@ def from_photographs(
     progress: Progress | None,
     ray: bool,
 ) -> Beginning:
-    """Fit the base classes on photographs, a part of which is held out as the check set."""
+    """Fit the base classes on all photographs; what that is worth, five models of the others of a fifth each say."""
     if len(photographs) < 2:
         raise CatalogueError(f"a catalogue begins with at least two classes; got {', '.join(photographs) or 'none'}")
     network, method, memory = _prepared(options, backbone, {"means", "covariance"})
+    about = network.about()
     if ray:
         from subspan.catalogue.sharded import taught_over_ray  # here: few need it
 
@@ -41,20 +43,26 @@ def from_photographs(
         taught, check, skipped = taught_over_ray(
             photographs, network, model, options.keep, options.seed, skip_bad, progress
         )
-        about = network.about()
         return Snapshot(taught, options, about, check, descriptions, (Judgement(),), trust=True), network, skipped
     batch = look(network, photographs, skip_bad, progress)
-    held_out = hold_out(batch.names, options.keep, options.seed)
     names = np.asarray(batch.names)
-    tell = progress or (lambda *_: None)
-    tell("fitting the base classes", 0, 1)
     vectors = class_vectors(options.embeddings, sorted(photographs), descriptions)
-    classifier = Model(method=method, memory=memory, seed=options.seed)
-    classifier.fit(batch.features[~held_out], names[~held_out], embeddings=vectors)
-    tell("fitting the base classes", 1, 1)
-    check = CheckSet(batch.features[held_out], tuple(names[held_out].tolist()), held_out[held_out])
-    prints = Prints.of(batch.features[~held_out], names[~held_out].tolist())
-    snapshot = Snapshot(classifier, options, network.about(), check, descriptions, (Judgement(),), prints, trust=True)
+    fits = iter(range(FOLDS + 2))
+
+    def fitted(chosen: NDArray[np.bool_]) -> Model:
+        if progress is not None:
+            progress("fitting the base classes", next(fits), FOLDS + 1)
+        model = Model(method=method, memory=memory, seed=options.seed)
+        return model.fit(batch.features[chosen], names[chosen], embeddings=vectors)
+
+    classifier = fitted(np.ones(len(names), bool))
+    unseen = asked_unseen(fitted, batch.features, names)
+    if progress is not None:
+        progress("fitting the base classes", FOLDS + 1, FOLDS + 1)
+    kept = chosen_to_keep(batch.names, options.keep, options.seed)
+    check = CheckSet(batch.features[kept], tuple(names[kept].tolist()), np.zeros(kept.sum(), bool))
+    prints = Prints.of(batch.features, batch.names)
+    snapshot = Snapshot(classifier, options, about, check, descriptions, (Judgement(),), prints, unseen, trust=True)
     return snapshot, network, batch.skipped
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from subspan.arrays import FloatArray
 from subspan.catalogue.errors import Doubt
+from subspan.catalogue.folds import folds_of
 from subspan.learners.parts.vectors import unit
 
-FOLDS = 5
 POWER = 0.6  # of the covariance within classes that is divided out
 CERTAIN = 0.999  # probability of another class from which a photograph is worth naming
 FEW_FEATURES = 64  # in fewer dimensions the length of a feature says too much to be taken off
@@ -65,10 +65,7 @@ def left_out_scores(features: FloatArray, labels: NDArray[np.integer]) -> FloatA
     features = np.asarray(features, np.float64)
     if features.shape[1] >= FEW_FEATURES:
         features = unit(np.sign(features) * np.sqrt(np.abs(features)))
-    fold = np.empty(len(labels), np.int64)
-    for label in np.unique(labels):  # the examples of every class are spread over the folds
-        places = np.flatnonzero(labels == label)
-        fold[places] = (np.arange(len(places)) + label) % FOLDS
+    fold = folds_of(labels)
     scores = np.empty((len(labels), labels.max() + 1))
     for number in np.unique(fold):
         out = fold == number

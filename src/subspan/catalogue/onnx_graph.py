@@ -16,6 +16,7 @@ import onnx
 import onnx.compose
 import onnx.version_converter
 import torch
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
@@ -93,10 +94,10 @@ def _joined(backbone: Backbone, parts: Sequence[tuple[Backbone, Any, str, Sequen
         nodes += [helper.make_node("Concat", shown, [prefix + taken], axis=0), *model.graph.node]
         seen.append(model.graph.output[0].name)
         if isinstance(backbone, Eye):
-            seen[-1] = _add_mean(nodes, tensors, seen[-1], len(views), network.dim)
+            seen[-1] = _add_mean(nodes, tensors, seen[-1], len(views), network.dim, backbone.orders[number - 1])
         models.append(model)
     head = onnx.compose.add_prefix(_at_opset(head, opset), "head/", rename_inputs=False, rename_outputs=False)
-    nodes += [helper.make_node("Concat", seen, [FEATURES], axis=1), *head.graph.node]
+    nodes += [helper.make_node("Sum", seen, [FEATURES]), *head.graph.node]
     models.append(head)
     tensors += [tensor for model in models for tensor in model.graph.initializer]
     return helper.make_model(
@@ -120,19 +121,26 @@ def _add_normalised(nodes: list[Any], tensors: list[Any], pixels: str, result: s
     ]
 
 
-def _add_mean(nodes: list[Any], tensors: list[Any], features: str, views: int, width: int) -> str:
-    """Nodes from the features of all views (views n, d) to their mean at length one (n, d), whose name is given."""
-    shape, axis, apart, mean, unit = (f"{features}/{part}" for part in ("shape", "axis", "apart", "mean", "unit"))
+def _add_mean(
+    nodes: list[Any], tensors: list[Any], features: str, views: int, width: int, order: NDArray[np.int64]
+) -> str:
+    """Nodes from features of all views (views n, width) to their ordered mean at length one, whose name is given."""
+    parts = ("shape", "axis", "pads", "order", "apart", "mean", "unit", "padded", "ordered")
+    shape, axis, pads, places, apart, mean, unit, padded, ordered = (f"{features}/{part}" for part in parts)
     tensors += [
         numpy_helper.from_array(np.array([views, -1, width]), shape),
         numpy_helper.from_array(np.array([0]), axis),
+        numpy_helper.from_array(np.array([0, 0, 0, len(order) - width]), pads),
+        numpy_helper.from_array(order, places),
     ]
     nodes += [
         helper.make_node("Reshape", [features, shape], [apart]),
         helper.make_node("ReduceMean", [apart, axis], [mean], keepdims=0),
         helper.make_node("LpNormalization", [mean], [unit], axis=1),
+        helper.make_node("Pad", [unit, pads], [padded]),
+        helper.make_node("Gather", [padded, places], [ordered], axis=1),
     ]
-    return unit
+    return ordered
 
 
 def _export(module: nn.Module, example: Tensor, taken: str, given: list[str], name: str) -> Any:

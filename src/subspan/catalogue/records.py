@@ -82,8 +82,8 @@ class InitReport:
 
     classes: int
     examples: int  # that the base classes were learned from
-    held_out: int  # examples kept apart: the check set
-    accuracy: float | None  # on the check set; None where nothing could be held out
+    judged: int  # photographs that the accuracy was measured on
+    accuracy: float | None  # by models that were not taught them; None where no class has two photographs
     method: str
     version: str
     seconds: float

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from subspan.arrays import FloatArray
-from subspan.catalogue.checkset import CheckSet, hold_out
+from subspan.catalogue.checkset import CheckSet, chosen_to_keep
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.looking import Progress, features_of
 from subspan.images.errors import DataError
@@ -37,7 +37,7 @@ class Look:
     skip_bad: bool
 
 
-Shard = tuple[list[Image], list[str], list[bool]]  # photographs, their classes, which are held out
+Shard = tuple[list[Image], list[str], list[bool]]  # photographs, their classes, which are kept
 Seen = tuple[Model | None, FloatArray, list[str], list[str]]
 
 
@@ -53,9 +53,9 @@ def taught_over_ray(
     """A model of all shards, the check set, and what was skipped."""
     images = [image for name in photographs for image in photographs[name]]
     names = [name for name in photographs for _ in photographs[name]]
-    held = hold_out(names, keep, seed).tolist()
+    kept_too = chosen_to_keep(names, keep, seed).tolist()
     parts = [slice(start, start + SHARD) for start in range(0, len(images), SHARD)]
-    shards = [(images[part], names[part], held[part]) for part in parts]
+    shards = [(images[part], names[part], kept_too[part]) for part in parts]
     kept, kept_names, skipped, done = [], [], [], 0
     merged: list[tuple[int, Model]] = []  # of so many shards each, fewer and fewer
     look = Look(network.name, network.digest, model, skip_bad)
@@ -72,7 +72,7 @@ def taught_over_ray(
         model = taught if model is look.model else taught.merge(model)
     if empty := set(photographs).difference(getattr(model, "classes_", ())):
         raise CatalogueError(f"class '{min(empty)}' has no photograph that can be read")
-    return model, CheckSet(np.concatenate(kept), tuple(kept_names), np.ones(len(kept_names), bool)), tuple(skipped)
+    return model, CheckSet(np.concatenate(kept), tuple(kept_names), np.zeros(len(kept_names), bool)), tuple(skipped)
 
 
 def _merge_in(merged: list[tuple[int, Model]], model: Model) -> None:
@@ -85,16 +85,14 @@ def _merge_in(merged: list[tuple[int, Model]], model: Model) -> None:
 
 
 def see(look: Look, shard: Shard) -> Seen:
-    """The model of one shard; features, classes of what is held out of it; and what was skipped."""
-    images, names, held = shard
+    """The model of one shard; features and classes of what is kept of it; and what was skipped."""
+    images, names, kept = shard
     bad: dict[int, DataError] = {}
     network = _network(look.backbone, look.digest)
     features = features_of(network, images, None, bad.__setitem__ if look.skip_bad else None)
-    good = np.array([i not in bad for i in range(len(images))])
-    kept, own = good & held, good & ~np.array(held)
-    labels = np.asarray(names)
-    taught = look.model.partial_fit(features[own], labels[own]) if own.any() else None
-    return taught, features[kept], labels[kept].tolist(), [str(bad[i]) for i in sorted(bad)]
+    good, labels = np.array([i not in bad for i in range(len(images))]), np.asarray(names)
+    taught, chosen = look.model.partial_fit(features[good], labels[good]) if good.any() else None, good & kept
+    return taught, features[chosen], labels[chosen].tolist(), [str(bad[i]) for i in sorted(bad)]
 
 
 @cache

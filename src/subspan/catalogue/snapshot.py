@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from subspan.arrays import FloatArray
 from subspan.catalogue.checkset import CheckSet
 from subspan.catalogue.errors import CatalogueError
+from subspan.catalogue.folds import Unseen
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.prints import Prints
 from subspan.catalogue.records import CheckChange, SessionEntry, Taken
-from subspan.catalogue.rejection import fit_temperature, log_shares, threshold_for
+from subspan.catalogue.rejection import log_shares, threshold_for
 from subspan.files import store
 from subspan.learners.registry import create_method
 from subspan.model import Model
@@ -24,6 +25,7 @@ from subspan.pretrained.registry import is_packaged
 from subspan.state import extras_of
 
 FORMAT = 1  # of what a catalogue adds to a version
+FAMILIARITIES = "unseen_familiarities"
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Snapshot:
     descriptions: Mapping[str, str]
     judgements: tuple[Judgement, ...]  # one per session
     prints: Prints = field(default_factory=Prints.none)
+    measured: Unseen | None = None  # what is stored of `unseen`
     chain: tuple[str, ...] = ()  # ids of the versions in the store, this one's last; () before it is written
     trust: bool = False  # that what the store names outside its folder may be run, fetched and read
 
@@ -64,7 +67,8 @@ class Snapshot:
         """A new snapshot after ``change`` on a copy of the classifier, not yet judged."""
         classifier = copy.copy(self.classifier)
         change(classifier)
-        return replace(self, classifier=classifier, judgements=(*self.judgements, Judgement()), **values)
+        after = replace(self, classifier=classifier, judgements=(*self.judgements, Judgement()), **values)
+        return replace(after, measured=None) if after.judge[1].any() else after
 
     def judged(self, judgement: Judgement) -> "Snapshot":
         return replace(self, judgements=(*self.judgements[:-1], judgement))
@@ -114,34 +118,41 @@ class Snapshot:
         self.check_trust()
         return np.asarray(self.classifier.familiarity(features), np.float64)
 
-    @cached_property
+    @property
     def temperature(self) -> float:
-        """Fitted on what was held out; 1 where nothing was, or where the method's scores need none."""
-        held_out = self.check.select(self.check.held_out)
-        if len(held_out) == 0 or create_method(str(self.classifier.method_)).calibrated:
-            return 1.0
-        return fit_temperature(self.scores(held_out.features), held_out.labels(self.classes))
+        """By which scores become probabilities; 1 where the method's scores need none."""
+        return 1.0 if create_method(str(self.classifier.method_)).calibrated else self.unseen.temperature
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Calibrated probabilities (n, C) of scores."""
         return np.exp(log_shares(scores / self.temperature))
 
     @cached_property
-    def known_familiarities(self) -> FloatArray:
-        """The familiarity of every example that was held out, (m,)."""
-        held_out = self.check.select(self.check.held_out)
-        return self.familiarity(held_out.features) if len(held_out) else np.zeros(0)
+    def judge(self) -> tuple[Model, NDArray[np.bool_]]:
+        """The model that judges the check set, and which examples (m,) it was not taught.
+
+        Of base classes none, where the method can take back what was taught.
+        """
+        self.check_trust()
+        check, model = self.check, self.classifier
+        places = check.labels(self.classes)
+        taught = model.is_base_[places] & ~check.held_out
+        taught &= (model.examples_seen_ > np.bincount(places[taught], minlength=len(self.classes)))[places]
+        less = model.without_examples(check.features[taught], np.array(check.names)[taught]) if taught.any() else None
+        return (model, check.held_out) if less is None else (less, check.held_out | taught)
+
+    @cached_property
+    def unseen(self) -> Unseen:
+        """What models said of photographs they were not taught: of all of them after `init`, then of the check set."""
+        if self.measured is not None:
+            return self.measured
+        model, known = self.judge
+        check = self.check.select(known)
+        return Unseen.of(model, check.features, check.labels(self.classes)) if len(check) else Unseen(np.zeros(0))
 
     def threshold(self, share: float) -> float | None:
         """The familiarity below which to reject, at most this share of known photographs; None: too few to promise."""
-        return threshold_for(self.known_familiarities, share)
-
-    def accuracy(self) -> float | None:
-        """Percent right on the check set; None where it is empty."""
-        if len(self.check) == 0:
-            return None
-        answers = self.scores(self.check.features).argmax(axis=1)
-        return 100 * float((answers == self.check.labels(self.classes)).mean())
+        return threshold_for(self.unseen.familiarities, share)
 
     # The log
 
@@ -173,8 +184,10 @@ class Snapshot:
             "backbone": dict(self.backbone),
             "descriptions": dict(self.descriptions),
             "judgements": [asdict(judgement) for judgement in self.judgements],
+            "temperature": self.unseen.temperature,
         }
         arrays = self.check.to_arrays(self.classes) | self.prints.to_arrays(self.classes)
+        arrays[FAMILIARITIES] = self.unseen.familiarities
         return self.classifier.to_version(arrays, meta)
 
     @classmethod
@@ -191,6 +204,7 @@ class Snapshot:
                     f"'{path}' is a catalogue of format {meta['catalogue']}, newer than this Subspan"
                 )
             classifier = Model.from_version(version, path, chain, trust=trust)
+            known = arrays.get(FAMILIARITIES)  # versions until 0.2 had none
             return cls(
                 classifier=classifier,
                 options=CatalogueOptions(**meta["options"]),
@@ -199,6 +213,7 @@ class Snapshot:
                 descriptions=dict(meta["descriptions"]),
                 judgements=tuple(map(Judgement.from_dict, meta["judgements"])),
                 prints=Prints.from_arrays(arrays, classifier.classes_.tolist()),
+                measured=None if known is None else Unseen(known, float(meta["temperature"])),
                 chain=chain,
                 trust=trust,
             )
@@ -214,8 +229,8 @@ def judge(before: Snapshot, after: Snapshot, new: Sequence[str], warn_drop: floa
     old = before.check.select(before.check.of(list(old_names)))
     if len(old) == 0:
         return Judgement()
-    answers = before.scores(old.features).argmax(axis=1)
-    probabilities = after.probabilities(after.scores(old.features))
+    answers = before.judge[0].class_scores(old.features).argmax(axis=1)
+    probabilities = after.probabilities(after.judge[0].class_scores(old.features))
     answers_after = probabilities.argmax(axis=1)
     right = answers == old.labels(before.classes)
     right_after = answers_after == old.labels(after.classes)

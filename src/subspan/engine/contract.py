@@ -203,8 +203,8 @@ class Learner(ABC):
         """With the class at ``other`` made part of that at ``place``; ``base`` is what is left of session 0."""
         raise ValueError(f"method '{self.name}' cannot make one class of two")
 
-    def unlearn(self, state: State, place: int, examples: Array) -> State:
-        """Without these examples (n, d) of a class, as if it had been taught the others only."""
+    def unlearn(self, state: State, places: Array, examples: Array) -> State:
+        """Without examples (n, d) that were taught as the classes at these places (n,); of each, others are left."""
         raise ValueError(f"method '{self.name}' cannot unlearn examples")
 
     def merge(self, state: State, other: State) -> State:

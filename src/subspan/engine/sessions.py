@@ -74,9 +74,9 @@ def combine(learner: Learner, state: State, base: Base, place: int, other: int) 
     return _like(_any_array(base), own, base)
 
 
-def unlearn(learner: Learner, state: State, place: int, examples: Array) -> State:
-    """The state without these examples (n, d) of a class."""
-    own = learner.unlearn(state_in(learner.arrays, state), place, _conversion(learner.arrays)(examples))
+def unlearn(learner: Learner, state: State, places: Array, examples: Array) -> State:
+    """The state without examples (n, d) that were taught as the classes at these places (n,)."""
+    own = learner.unlearn(state_in(learner.arrays, state), places, _conversion(learner.arrays)(examples))
     return _like(_any_array(state.base), own, state.base)
 
 

@@ -95,13 +95,12 @@ class Posterior(Learner):
             raise ValueError(f"method '{self.name}' makes one class of two only where it was taught from examples")
         return replace(_with_sums(state, ClassSums.of(state).combined(place, other)), base=base)
 
-    def unlearn(self, state: State, place: int, examples: Array) -> State:
+    def unlearn(self, state: State, places: Array, examples: Array) -> State:
         if not _of_examples(state):
             raise ValueError(f"method '{self.name}' unlearns examples only where it was taught from examples")
-        sums = ClassSums.of(state)
-        for example in prepared(examples, bool(state["signed"])):
-            sums.leave(place, example)
-        return _with_sums(state, sums).after(squares=state["squares"] - _squares_of(examples))
+        sums = ClassSums.of(state).less(np.asarray(places), prepared(examples, bool(state["signed"])))
+        of_base = examples[np.asarray(places) < state.base_count]
+        return _with_sums(state, sums).after(squares=state["squares"] - _squares_of(of_base))
 
     def merge(self, state: State, other: State) -> State:
         if not (_of_examples(state) and _of_examples(other)):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # torch is loaded where a network of torch is
 
 Pixels = NDArray[np.uint8]
 Prepared = tuple[Pixels, ...]  # one photograph, (size, size, 3) for each view of a network
-Image = bytes | os.PathLike[str] | PIL.Image.Image | Pixels | ImageFile | Prepared
+Image = bytes | os.PathLike[str] | PIL.Image.Image | Pixels | ImageFile
 Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"]
 
 
@@ -96,8 +96,6 @@ class Preprocessing:
 
 def prepare(views: Sequence[Preprocessing], image: Image, name: str = "given") -> Prepared:
     """One photograph in each of the views, decoded once; a bad one is a `DataError` that names it."""
-    if isinstance(image, tuple):
-        return image
     if isinstance(image, ImageFile):
         image, name = image.read(), image.file
     elif isinstance(image, os.PathLike):

@@ -18,11 +18,11 @@ from subspan.pretrained.eye import VIEWS, Eye
 from subspan.registry import Entry, Registry
 
 EYES = {
-    "fast": "efficientnet-lite0,crop,crop-mirrored",
-    "good": "efficientnet-lite0,crop,squash-mirrored,tight+efficientnet-lite2,squash",
-    "best": "efficientnet-lite0,squash,tight,crop-mirrored+efficientnet-lite2,squash,tight-mirrored",
+    "fast": "efficientnet-lite0,crop,squash-mirrored,tight",
+    "good": "efficientnet-lite0,crop,squash-mirrored,tight+efficientnet-lite2,squash-mirrored,tight",
+    "best": "efficientnet-lite0,crop,squash-mirrored,tight+efficientnet-lite2,crop,squash-mirrored,tight",
 }  # the packaged networks, by what they are good for
-DEFAULT_BACKBONE = "efficientnet-lite0"
+DEFAULT_BACKBONE = "good"
 WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # the variable by which torch.load refuses to run what a pickle holds
 LONGEST = 400  # characters that are passed on of another package's message; some list all they know
 

@@ -50,9 +50,10 @@ def init_text(path: Path, report: InitReport) -> str:
     if report.examples:
         lines.append(f"Learned from {count(report.examples, 'photograph')}.")
     if report.accuracy is None:
-        lines.append("Nothing was held out, so later sessions cannot say what they cost these classes.")
+        lines.append("No photograph could be asked about, so later sessions cannot say what they cost these classes.")
     else:
-        lines.append(f"Held-out accuracy: {report.accuracy:.1f} % on {count(report.held_out, 'photograph')}.")
+        asked = f"{count(report.judged, 'photograph')}, each asked of a model that was not taught it"
+        lines.append(f"Accuracy: {report.accuracy:.1f} % of {asked}.")
     return "\n".join(lines + _left_out(report.skipped))
 
 

@@ -138,6 +138,30 @@ class ClassSums:
         self._settle()
         return self.factor.T @ self.factor + self.own.T @ self.own if self.scatter is None else self.scatter
 
+    def less(self, places: Array, examples: FloatArray) -> Self:
+        """Without examples (n, d) of the classes at these places (n,), each of which others are left of."""
+        gone = []
+        for place in np.unique(places):
+            mine = examples[places == place]
+            left = self.counts[place] - len(mine)
+            mean = self.rows[place] + len(mine) / left * (self.rows[place] - mine.mean(0))
+            gone.append(np.concat([contrasts(mine), step(left, mean, len(mine), mine.mean(0))]))
+            self.rows[place], self.counts[place] = mean, left
+            if place >= self.first:
+                own = self.own_place == place
+                rows = _less(self.own[own], gone[-1])
+                self.own = np.concat([self.own[~own], rows])
+                self.own_place = np.concat([self.own_place[~own], np.full(len(rows), place)])
+                if self.scatter is None:
+                    gone.pop()
+        self.freedom -= len(examples)
+        rows = np.concat([self.own[:0], *gone])
+        if self.scatter is not None:
+            self.scatter = self.scatter - rows.T @ rows
+        elif len(rows):
+            self.factor = _less(self.factor, rows)
+        return self
+
     def merged(self, other: Self) -> Self:
         """With the sums of other examples of the same classes."""
         both = int(((self.counts > 0) & (other.counts > 0)).sum())
@@ -151,24 +175,6 @@ class ClassSums:
             self.scatter = self._as_matrix() + other.scatter - other.own.T @ other.own
         self.freedom = freedom
         return self
-
-    def leave(self, place: int, example: FloatArray) -> None:
-        """Take one example (d,) out of a class that has others, as if it had never been taught."""
-        count = self.counts[place]
-        off = example - self.rows[place]
-        gone = np.sqrt(count / (count - 1)) * off
-        if self.scatter is not None:
-            self.scatter = self.scatter - np.outer(gone, gone)
-        elif place < self.first:
-            self.factor = _less(self.factor, gone)
-        if place >= self.first:
-            mine = self.own_place == place
-            left = _less(self.own[mine], gone)
-            self.own, self.own_place = np.concat([self.own[~mine], left]), self.own_place[~mine]
-            self.own_place = np.concat([self.own_place, np.full(len(left), place)])
-        self.rows[place] -= off / (count - 1)
-        self.counts[place] -= 1
-        self.freedom -= 1
 
     def combined(self, place: int, other: int) -> Self:
         """With the class ``other`` made part of the one at ``place``, which is of the base classes if either is."""
@@ -227,11 +233,11 @@ def rotated(rows: FloatArray) -> FloatArray:
 
 
 def _less(rows: FloatArray, gone: FloatArray) -> FloatArray:
-    """Rows whose scatter is that of these rows (k, d) less that of a row (d,) that lies in their space."""
+    """Rows whose scatter is that of these rows (k, d) less that of others (m, d) which lie in their space."""
     basis, inside = np.linalg.qr(rows.T)
-    along = basis.T @ gone
-    values, vectors = np.linalg.eigh(inside @ inside.T - np.outer(along, along))
-    left = values > 1e-12 * max(values.max(initial=0.0), along @ along)
+    along = basis.T @ gone.T
+    values, vectors = np.linalg.eigh(inside @ inside.T - along @ along.T)
+    left = values > 1e-12 * max(values.max(initial=0.0), (along * along).sum())
     return np.sqrt(values[left])[:, None] * (basis @ vectors[:, left]).T
 
 

@@ -334,7 +334,7 @@ function showSessions() {
     if (entry.check && entry.kind !== "base") {
       const { before, after } = entry.check;
       line.append(" · others ", element("span", { className: after < before ? "lower" : "" }, `${before.toFixed(1)} → ${after.toFixed(1)} %`));
-    } else if (entry.check) line.append(` · ${entry.check.after.toFixed(1)} % right on ${entry.check.examples} held out`);
+    } else if (entry.check) line.append(` · ${entry.check.after.toFixed(1)} % right of ${entry.check.examples} not taught`);
     const item = element("li", {}, element("div", {}, element("strong", {}, sessionText(entry)), element("br"), line));
     if (place === 0 && sessions.length > 1 && entry.kind !== "base" && !about.read_only) {
       const button = element("button", { type: "button", className: "quiet small", id: "undo", textContent: "Undo" });
