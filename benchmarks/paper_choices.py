@@ -29,7 +29,7 @@ from subspan.experiments.fan_out import Placement
 from subspan.experiments.metrics import interval_half_width
 from subspan.experiments.multi_session import RANDOM
 from subspan.experiments.named_features import find_all_embeddings, named
-from subspan.experiments.report.data import plain
+from subspan.experiments.records import plain
 from subspan.experiments.report.drawings import MOST_SESSIONS
 from subspan.experiments.report.figures import curve_figures, heatmap_figures
 from subspan.experiments.report.tables import Cell, Column, Row, Table
@@ -124,8 +124,7 @@ def load(path: Path) -> tuple[dict[str, Any], Results]:
             seconds=0.0,
             protocol=kept["protocol"],
             splits=np.arange(len(base)),
-            novel_at_birth=unknown[:, 1:],
-            novel_at_end=unknown[:, 1:],
+            forgetting=unknown,
             confusion=confusion,
         )
     return kept, results

@@ -5,11 +5,16 @@
 Measured on 2026-11-18, one run, one NVIDIA H200, torch 2.11.0+cu130, batch 64, the whole step replayed as a CUDA graph,
 at d5e8762: 9,904 images/s with one model. `strong` at 96 pixels, batches of 128 and Muon: 7,383.
 
+Measured on 2026-11-20 on 2 CPU cores that others used, in processor time, `--device cpu --models 1 --steps 1 --images
+64 --execution eager`: 3.5 images a processor second, 236 processor hours for the base session of a split; `--backbone
+resnet18-he`: 54, 15 hours.
+
 What limits it is power: with three models at once the GPU draws 690 of its 700 W and its clock is down from 1,980 to
 1,680 MHz. An image of 24.4 GFLOP at 790 TFLOP/s and 700 W would take 22 mJ; it took 63 (11,060 images/s, 2026-11-15,
 three processes). Convolutions are two thirds of a step, at 420 TFLOP/s. Kernels of our own for what lies between them
 brought 1.18 times the images (11,734) for 826 lines, and are no more. Tried without gain: inputs padded to 8 channels
-together with every algorithm cuDNN has. A fourth model at once adds nothing.
+together with every algorithm cuDNN has. A fourth model at once adds nothing, and three bring so little that `train`
+takes networks one after the other.
 
 Correctness: `--check` compares weights with those of plain execution. Training at this rate amplifies rounding, so
 weights nudged by one part in a million stand beside. What is left after the first step are probably ties: in black
@@ -76,12 +81,13 @@ def make_step(recipe: Recipe, store: torch.Tensor, seed: int, runtime: Runtime, 
 
 
 def run_steps(steps: list[TrainStep], streams: list[torch.cuda.Stream | None], count: int) -> float:
-    """Seconds for ``count`` steps of every model, the models taking turns on their streams."""
+    """Seconds for ``count`` steps of every model, the models taking turns on their streams; on a CPU, of processors."""
     device = steps[0].device
+    clock = time.perf_counter if device.type == "cuda" else time.process_time
     epochs = [step.epoch(0) for step in steps]
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    start = time.perf_counter()
+    start = clock()
     for i in range(count):
         for epoch, stream in zip(epochs, streams, strict=True):
             with torch.cuda.stream(stream):
@@ -90,7 +96,7 @@ def run_steps(steps: list[TrainStep], streams: list[torch.cuda.Stream | None], c
             torch.cuda.synchronize(device)  # once per 64 steps, as often as the trainer waits
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def kernel_times(step: TrainStep) -> dict[str, tuple[float, float]]:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from subspan.experiments.results import MethodResult, WeightSpace
+from subspan.experiments.records import WeightSpace
+from subspan.experiments.results import MethodResult
 
 MakeResult = Callable[..., MethodResult]
 
@@ -54,8 +55,7 @@ def make_result(
         seconds=1.25,
         protocol="0123abcd",
         splits=np.asarray(splits if splits is not None else [0] * draws, dtype=np.int64),
-        novel_at_birth=np.full((draws, sessions), 40.0),
-        novel_at_end=np.full((draws, sessions), 30.0),
+        forgetting=np.repeat([[np.nan] + [3.0] * sessions], draws, axis=0),
         confusion=_confusion(counts, generator) if confusion else None,
         weight_space=weight_space,
         notes=notes,

@@ -18,7 +18,7 @@ import made_photographs as made
 from subspan import extras
 
 ROOT = Path(__file__).resolve().parents[1]
-HEAVY = {*extras.MODULES["research"], "lightning", "ray", "onnx", "sentence_transformers"}
+HEAVY = {*extras.MODULES["research"], "ray", "onnx", "sentence_transformers"}
 WITHOUT = """
 import sys
 sys.modules.update(dict.fromkeys(sys.argv.pop(1).split(",")))

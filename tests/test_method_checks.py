@@ -8,6 +8,7 @@ import pytest
 import torch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from estimator_rules import RULES
 from subspan import IncrementalClassifier, checks
 from subspan.engine.contract import Session, State
 from subspan.learners.finetune import Finetune
@@ -20,13 +21,13 @@ def quick(name: str) -> str:
     return f"{name}:max_steps=120" if "max_steps" in method_options(name) else name
 
 
-@pytest.mark.parametrize("check", checks.list_checks(), ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [*checks.list_checks(), *RULES], ids=lambda check: check.__name__)
 @pytest.mark.parametrize("method", list_methods())
 def test_method(method, check):
     check(quick(method))
 
 
-@pytest.mark.parametrize("check", checks.list_checks(), ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [*checks.list_checks(), *RULES], ids=lambda check: check.__name__)
 def test_what_the_estimator_chooses_by_itself(check):
     check("auto")
 

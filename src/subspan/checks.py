@@ -4,7 +4,8 @@
     check_method("mine:gamma=2")
 
 runs all of it on a method of yours, once it is registered; a broken rule raises AssertionError with the rule. Each
-``check_*`` function is one rule and can be run by itself (``list_checks()``), for instance as one test each.
+``check_*`` function is one rule and can be run by itself (``list_checks()``), for instance as one test each. What the
+estimator keeps to whatever the method does is tested with it.
 """
 
 import random
@@ -17,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from subspan.classifier import IncrementalClassifier
 from subspan.engine.contract import Learner
@@ -81,20 +81,6 @@ def check_scores_of_one_query(spec: str) -> None:
         same or model._now()[1].transductive,
         "a query's scores must not depend on the other queries: declare transductive = True where that is meant",
     )
-
-
-def check_sessions_are_recorded_in_order(spec: str) -> None:
-    """`sessions_` says what happened in which order; within a session classes come sorted."""
-    model = _fitted(spec)
-    _add(model, FIRST, shots=4)
-    _add(model, SECOND, shots=3)
-    found = [(record.kind, record.classes, record.examples) for record in model.sessions_]
-    learned = tuple(sorted(FIRST))
-    _require(
-        found == [("base", BASE, 8 * len(BASE)), ("add_classes", learned, 8), ("add_classes", SECOND, 3)],
-        f"sessions must be recorded in order; found {found}",
-    )
-    np.testing.assert_array_equal(model.classes_, BASE + learned + SECOND)
 
 
 def check_same_seed_same_result(spec: str) -> None:
@@ -165,63 +151,6 @@ def check_global_random_state(spec: str) -> None:
     _same_model(*results)
 
 
-def check_bad_input(spec: str) -> None:
-    """What a session refuses leaves the model as it was."""
-    model = _learned(spec)
-    twin = _learned(spec)
-    X, y = _examples(("bad",), 3, seed=4)
-    vectors = _vectors(model, ("bad",))
-    nan = X.copy()
-    nan[1, 2] = np.nan
-    bad: list[tuple[Any, Any, Any]] = [
-        (X, [BASE[0]] * 3, vectors),
-        (X[:, :-1], y, vectors),
-        (nan, y, vectors),
-        (X * np.inf, y, vectors),
-        (X, y[:-1], vectors),
-        (X[:0], y[:0], vectors),
-        (X, np.arange(3), vectors),
-    ]
-    if vectors is not None:
-        bad += [(X, y, None), (X, y, {"bad": np.ones(99)}), (X, y, {"good": np.ones(5)})]
-    for features, labels, embeddings in bad:
-        try:
-            model.add_classes(features, labels, embeddings=embeddings)
-        except ValueError:
-            _same_model(model, twin)
-        else:
-            raise AssertionError(f"add_classes must refuse bad input; it took y={list(labels)}")
-
-
-def check_kinds_of_arrays(spec: str) -> None:
-    """Arrays however they lie in memory, lists and tensors say the same; tensors give tensors, all others arrays."""
-    X, y = _examples(FIRST, 4, seed=2)
-    queries = _examples(BASE + FIRST, 1, seed=3)[0]
-    by_array = _fitted(spec)
-    vectors = _vectors(by_array, FIRST)
-    by_array.add_classes(X, y, embeddings=vectors)
-    kinds: Any = (
-        *(np.ndarray.tolist, torch.tensor, memoryview, np.asfortranarray),
-        lambda array: array[::-1, ::-1].copy()[::-1, ::-1],  # with negative strides
-        lambda array: array.astype(array.dtype.newbyteorder()),
-    )
-    for kind in kinds:
-        other = _fitted(spec)
-        other.add_classes(kind(X), y.tolist(), embeddings=vectors)
-        _same_model(by_array, other)
-        np.testing.assert_array_equal(by_array.predict(queries), other.predict(kind(queries)))
-    for name in ("predict_proba", "decision_function"):
-        function = getattr(by_array, name)
-        array, tensor = function(queries), function(torch.tensor(queries))
-        _require(isinstance(array, np.ndarray), f"{name} of an array must be an array")
-        _require(isinstance(tensor, torch.Tensor), f"{name} of a tensor must be a tensor")
-        np.testing.assert_array_equal(array, tensor.numpy())
-    numbers = _fitted(spec, numbered=True)
-    found = numbers.predict(torch.tensor(queries))
-    _require(isinstance(found, torch.Tensor), "predict of a tensor must be a tensor where labels are numbers")
-    np.testing.assert_array_equal(numbers.predict(queries), found.numpy())
-
-
 def check_add_examples(spec: str) -> None:
     """More examples of known classes, novel or base, leave the classes and most clear examples of the others."""
     model = _learned(spec)
@@ -243,16 +172,6 @@ def check_add_examples(spec: str) -> None:
         _finite(model)
     model.undo().undo()
     _same_model(model, _learned(spec))
-
-
-def check_rename_class(spec: str) -> None:
-    """Another name for a class changes nothing but the name."""
-    model = _learned(spec)
-    queries = _examples(BASE + FIRST, 2, seed=3)[0]
-    before, scores = model.predict(queries), model.predict_proba(queries)
-    model.rename_class(FIRST[0], "renamed")
-    np.testing.assert_array_equal(model.predict(queries), np.where(before == FIRST[0], "renamed", before))
-    np.testing.assert_array_equal(model.predict_proba(queries), scores)
 
 
 def check_remove_class(spec: str) -> None:
@@ -293,17 +212,6 @@ def check_memory(spec: str) -> None:
         kept = late.memory_features[: len(early.memory_features)]
         _require(np.array_equal(kept, early.memory_features), "what memory keeps must stay the same")
         _finite(model)
-
-
-def check_parameters(spec: str) -> None:
-    """A clone is unfitted with the same parameters and learns the same."""
-    model = _learned(spec, memory=1, seed=3)
-    copy: Any = clone(model)
-    _require(copy.get_params() == model.get_params(), "a clone must have the same parameters")
-    _require(not hasattr(copy, "classes_"), "a clone must not be fitted")
-    _teach_base(copy)
-    _add(copy, FIRST)
-    _same_model(model, copy)
 
 
 # The data: one clear direction per class, some noise, and an embedding near that of two other classes.

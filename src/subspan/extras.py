@@ -9,7 +9,6 @@ from types import ModuleType
 
 MODULES = {  # of each extra, by the names they are imported under
     "research": ("torch", "sklearn", "pandas", "matplotlib", "jinja2"),
-    "train": ("lightning",),
     "language": ("sentence_transformers",),
     "serve": ("fastapi", "multipart", "prometheus_client", "uvicorn"),
     "ray": ("ray",),

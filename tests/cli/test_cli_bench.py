@@ -169,6 +169,9 @@ def test_every_figure_of_the_json_follows_from_the_predictions(subspan, tmp_path
             "seconds",
             "protocol",
             "notes",
+            "intervals",
+            "digest",
+            "run",
         }
         assert set(result) == set(expected) | others
         for name, draws in expected.items():

@@ -107,6 +107,8 @@ def test_average_and_drop_of_the_golden_row():
 
 def test_forgetting_is_measured_from_birth_and_needs_an_earlier_session():
     assert forgetting_since_birth([80, 50, 40, 90], [60, 45, 42, 90]) == pytest.approx((20 + 5 - 2) / 3)
+    two_draws = forgetting_since_birth([[80, 50, 30], [70, 40, 20]], [[60, 40, 30], [70, 32, 20]])
+    np.testing.assert_allclose(two_draws, [15, 4])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.isnan(forgetting_since_birth([80.0], [80.0]))

@@ -38,13 +38,13 @@ def test_prototypes_session_by_session():
     rows = np.concatenate([unit(features.base_weight), unit(support.reshape(C1, 4, D).mean(1) - center)])
     queries = np.concatenate([features.base_test, features.novel_test])
     truth = np.repeat(np.arange(C0 + C1), 4)
-    np.testing.assert_array_equal(result.query_labels, truth)
+    np.testing.assert_array_equal(result.predictions[0].labels, truth)
     sessions = [range(11), range(11, 14), range(14, 17), range(17, 18)]
-    born, last = [], []
+    born = []
     for t, seen in enumerate(result.class_counts):
         items = truth < seen
         predicted = (unit(queries[items] - center) @ rows[:seen].T).argmax(1)
-        np.testing.assert_array_equal(result.predictions[t][0], predicted)
+        np.testing.assert_array_equal(result.predictions[0].by_session[t][0], predicted)
         right = predicted == truth[items]
         by_session = [100 * right[np.isin(truth[items], classes)].mean() for classes in sessions[: t + 1]]
         assert result.base[0, t] == pytest.approx(by_session[0])
@@ -58,11 +58,10 @@ def test_prototypes_session_by_session():
         for true, found in zip(truth[items], predicted, strict=True):
             counts[true, found] += 1
         np.testing.assert_array_equal(result.confusion[t], counts)
+        born.append(by_session[t])
         if t:
-            born.append(by_session[t])
-            last = by_session[1:]
-    np.testing.assert_allclose(result.novel_at_birth[0], born)
-    np.testing.assert_allclose(result.novel_at_end[0], last)
+            lost = np.subtract(born, by_session)[:-1]
+            assert result.forgetting[0, t] == pytest.approx(lost.mean())
     np.testing.assert_array_equal(result.steps, np.zeros((1, 3)))
 
 
@@ -248,11 +247,12 @@ def test_files_and_processes_change_nothing():
             assert (found.method, found.protocol) == (alone[0].method, job.protocol.digest)
             np.testing.assert_array_equal(found.splits, np.repeat(range(len(files)), len(alone[0].base)))
             np.testing.assert_array_equal(found.confusion, alone[0].confusion)
-            for name in ("accuracy", "class_mean", "base", "novel", "steps", "novel_at_birth", "novel_at_end"):
+            for name in ("accuracy", "class_mean", "base", "novel", "steps", "forgetting"):
                 expected = np.concatenate([getattr(r, name) for r in alone])
                 np.testing.assert_array_equal(getattr(found, name), expected, name)
-            for t, predicted in enumerate(found.predictions):
-                np.testing.assert_array_equal(predicted, np.concatenate([r.predictions[t] for r in alone]))
+            for own, of_file in zip(found.predictions, alone, strict=True):
+                for predicted, expected in zip(own.by_session, of_file.predictions[0].by_session, strict=True):
+                    np.testing.assert_array_equal(predicted, expected)
 
 
 @pytest.mark.parametrize("name", [*list_methods(), "ncm", "teen", "fecam", "ranpac", "alice", "calibrated-fecam"])

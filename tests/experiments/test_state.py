@@ -40,7 +40,12 @@ def test_sessions_inherit_the_state_of_the_one_before():
     protocol = MultiSession(ways=3, shots=2, draws=3)
     result = protocol.run(make_features(), Turning(), memory=False, keep_predictions=True)
     assert result.predictions is not None
-    assert [np.unique(predicted).tolist() for predicted in result.predictions] == [[4], [5], [C0 + 3], [5]]
+    assert [np.unique(predicted).tolist() for predicted in result.predictions[0].by_session] == [
+        [4],
+        [5],
+        [C0 + 3],
+        [5],
+    ]
 
 
 def test_files_in_step_keep_their_states_apart():
@@ -49,7 +54,7 @@ def test_files_in_step_keep_their_states_apart():
     results = run_together(files, Turning(), memory=False, keep_predictions=True)
     for result in results:
         assert result.predictions is not None
-        assert np.unique(result.predictions[2]).tolist() == [C0 + 3]
+        assert np.unique(result.predictions[0].by_session[2]).tolist() == [C0 + 3]
 
 
 def test_an_episode_is_scored_in_its_own_state():

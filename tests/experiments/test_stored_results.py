@@ -35,7 +35,7 @@ def measured() -> tuple[MethodResult, EpisodeResult]:
 def test_what_is_read_is_what_was_measured(tmp_path: Path, which: int) -> None:
     result = measured()[which]
     read = StoredResult.load(stored(result).save(tmp_path / "topic.json"))
-    left_out = {"forgotten", "confusion", "weight_space", "final_rows", "predictions", "query_labels"}
+    left_out = {"orders", "confusion", "weight_space", "final_rows", "predictions", "run"}
     for name in {f.name for f in fields(result)} - left_out:
         before, after = getattr(result, name), getattr(read.result, name)
         if isinstance(before, np.ndarray):

@@ -21,7 +21,8 @@ def part(**about) -> TrainedPart:
 
 def episodes(shots: int, seconds: float) -> EpisodeResult:
     accuracies = np.array([50.0, 60.0])
-    return EpisodeResult("lwof", shots, *(accuracies,) * 4, np.zeros(2), seconds, "0123abcd")
+    of = dict.fromkeys(("base", "novel", "base_alone", "novel_alone"), accuracies)
+    return EpisodeResult(method="lwof", shots=shots, **of, steps=np.zeros(2), seconds=seconds, protocol="0123abcd")
 
 
 def stored(**about) -> StoredResult:

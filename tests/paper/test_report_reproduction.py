@@ -155,8 +155,7 @@ def made_up(method, memory, base, novel=None):
         seconds=1.0,
         protocol="0123abcd",
         splits=np.arange(len(base)),
-        novel_at_birth=novel[:, 1:],
-        novel_at_end=novel[:, 1:],
+        forgetting=np.full_like(novel, np.nan),
     )
 
 

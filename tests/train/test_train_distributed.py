@@ -33,7 +33,6 @@ def run(folder: Path, words: Sequence[str], *launcher: str) -> list[tuple[float,
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("optimiser='muon'",)], ids=["sgd", "muon"])
 def test_two_processes_follow_the_trajectory_of_one(tmp_path: Path, words: Sequence[str]) -> None:
-    pytest.importorskip("lightning")
     logs = [run(tmp_path / "one", words)]
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     logs.append(run(tmp_path / "two", words, *launcher))
@@ -46,7 +45,7 @@ def test_two_processes_follow_the_trajectory_of_one(tmp_path: Path, words: Seque
             torch.testing.assert_close(two[name], value, rtol=1e-8, atol=1e-10)
 
 
-def test_one_process_needs_no_lightning() -> None:
+def test_one_process_is_the_first_and_only_one() -> None:
     processes = Processes.start("cpu")
     assert (processes.rank, processes.count, processes.first) == (0, 1, True)
     assert processes.execution("auto") == "eager"

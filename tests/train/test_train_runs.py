@@ -123,10 +123,10 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, more: dict[str
     assert results["seconds"] == pytest.approx(sum(float(row["seconds"]) for row in rows))
 
 
-def test_jobs_whose_checkpoints_are_of_different_epochs_catch_up(
+def test_of_several_jobs_each_goes_on_from_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: Path
 ) -> None:
-    """Killed after the first of two jobs has written its checkpoint, and before the second has."""
+    """Killed when the first of two jobs has ended, and before the second has written its second checkpoint."""
     jobs, save = [colour_job(tmp_path / "a", 1), colour_job(tmp_path / "b", 2)], training_run.save_checkpoint
 
     def interrupted(folder: Path, step: Any, settings: Any, epochs_done: int) -> None:
@@ -138,7 +138,7 @@ def test_jobs_whose_checkpoints_are_of_different_epochs_catch_up(
     with pytest.raises(KeyboardInterrupt):
         train(IMAGES, jobs, tiny_recipe(epochs=3), QUICK)
     monkeypatch.undo()
-    assert [read_tensors(tmp_path / name / "checkpoint.safetensors")[1]["epochs_done"] for name in "ab"] == [2, 1]
+    assert [read_tensors(tmp_path / name / "checkpoint.safetensors")[1]["epochs_done"] for name in "ab"] == [3, 1]
     train(IMAGES, jobs, tiny_recipe(epochs=3), QUICK, resume=True)
     for name in "ab":
         assert_same(tmp_path / name, pair / name)

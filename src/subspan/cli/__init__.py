@@ -30,6 +30,8 @@ COMMANDS = {  # of each command the title that it is listed below, and its file
         ("Photographs", "serve", "serve"),
         ("Photographs", "compare", "compare"),
         ("Research", "bench", "bench"),
+        ("Research", "show", "show"),
+        ("Research", "run", "run"),
         ("Research", "sweep", "sweep"),
         ("Research", "methods", "methods"),
         ("Research", "features", "convert"),

@@ -1,36 +1,41 @@
-"""``subspan bench``: every method on feature files under the multi-session protocol."""
+"""``subspan bench``: every method on feature files under one of the two protocols."""
 
-import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 
-from subspan.cli.parts.facts import run_facts
+from subspan.cli.parts.facts import run_record
 from subspan.cli.parts.flags import ImportOption, Values, with_flags
-from subspan.engine.contract import Learner
-from subspan.experiments.config import Config
+from subspan.cli.parts.outputs import Outputs, rival_of
+from subspan.experiments.config import PROTOCOLS, Config, Setting
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError, missing_for
+from subspan.experiments.kept import kept_or_run, key_of
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.named_features import find_all_embeddings, load_all
-from subspan.experiments.report.against import against_table
-from subspan.experiments.report.data import to_json, write_predictions
-from subspan.experiments.report.render import to_console
-from subspan.experiments.report.results_table import results_table
-from subspan.experiments.runs import Job, Split, run_jobs
-from subspan.features.feature_set import FeatureSet
+from subspan.experiments.records import Result
+from subspan.experiments.results import MethodResult
+from subspan.experiments.runs import Cell, run_settings
+from subspan.experiments.single_session import SingleSession
+from subspan.features.feature_set import FeatureSet, bundle_file
+from subspan.files.arrays import arrays_digest
 from subspan.files.atomic import replacing
 from subspan.learners.parts.regularizer import Regularizer
-from subspan.learners.registry import create_method, list_methods, spec_of, split_spec
+from subspan.learners.registry import create_method, list_methods, spec_of
+from subspan.values import converted
 
 ORDER = ("finetune", "subspace", "linear_map", "semantic", "imprint", "prototype", "calibrated")  # of the table
+MULTI, SINGLE = PROTOCOLS
+BUNDLE = "bundled miniImageNet features"
 
 
-@with_flags(protocol=MultiSession, placement=Placement)
+@with_flags(sessions=MultiSession, episodes=SingleSession, placement=Placement, outputs=Outputs)
 def bench(
     files: Annotated[
         list[Path] | None,
@@ -45,6 +50,9 @@ def bench(
         str | None,
         typer.Option(help="Run the settings of a config, as `subspan sweep` writes it, instead of --method."),
     ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="multi-session, or single-session: episodes, of which --count and --*-queries tell.")
+    ] = MULTI,
     memory: Annotated[
         bool | None, typer.Option("--memory/--no-memory", help="With or without stored examples; neither: both.")
     ] = None,
@@ -60,20 +68,20 @@ def bench(
             "default the feature file's first."
         ),
     ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(help="A method: print the paired differences of all others to it, with interval, p, effect size."),
+    order: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Text file with the novel classes as they come, one a line.")
     ] = None,
-    json_path: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write the results as JSON.")] = None,
     predictions: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Write every prediction as CSV (.gz to compress).")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Write an HTML report with figures into this directory.")
+    keep: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Keep finished results here; run again, it goes on from them.")
     ] = None,
     *,
-    protocol: Values,
+    sessions: Values,
+    episodes: Values,
     placement: Values,
+    outputs: Values,
 ) -> None:
     """Run every method that the files allow, with and without memory, and print one table.
 
@@ -84,95 +92,142 @@ def bench(
         subspan bench --method subspace --method semantic:tau=2 --no-memory --report report
 
         subspan bench split1.npz split2.npz --embeddings glove300.npz --json results.json
+
+        subspan bench --sessions 10,5,5,3 --orders 4 --method prototype --method imprint
+
+        subspan bench --protocol single-session --shots 1 --method prototype --method imprint
     """
-    setup, place = MultiSession(**protocol), Placement(**placement)
+    setup = _protocol(protocol, sessions, episodes, order, memory, predictions)
+    place, wanted = Placement(**placement), Outputs(**outputs)
     chosen = {"old_penalty": old_penalty, "solver": solver, "new_rows": new_rows}
     of_regularizers = {name: value for name, value in chosen.items() if value is not None}
     create_method("finetune", **of_regularizers)  # refuses a wrong value, also where no chosen method takes it
-    if config is not None:
-        if method:
-            raise ProtocolError("name methods with --method or settings with --config, not both")
-        settings = Config.load(config, "multi-session").settings
-        method = [spec_of(setting.create()) for setting in settings]
-        kinds = {setting.embeddings for setting in settings if setting.embeddings}
-        if embeddings is None and len(kinds) > 1:
-            raise ProtocolError(
-                f"the settings name several embeddings ({', '.join(sorted(kinds))}); choose with --embeddings"
-            )
-        embeddings = embeddings or next(iter(kinds), None)
-    if against is not None and method and against not in method:
-        method = [*method, against]
+    if config is not None and method:
+        raise ProtocolError("name methods with --method or settings with --config, not both")
+    if wanted.against is not None and method and wanted.against not in method:
+        method = [*method, wanted.against]
+    settings = Config.load(config, protocol) if config else Config(protocol, tuple(map(Setting.of, method or _known())))
     sets = load_all(files or [])
-    needed = embeddings is not None or any("embeddings" in create_method(one).needs for one in method or list_methods())
-    vectors = find_all_embeddings(sets, embeddings) if needed else [None] * len(sets)
-    splits = list(zip(sets, vectors, strict=True))
-    left_out: dict[str, None] = {}  # most are the same with memory and without
-    jobs = [
-        Job(setup, one, with_memory, tuple(range(len(splits))))
-        for with_memory in ([False, True] if memory is None else [memory])
-        for one in _methods(method, of_regularizers, splits, with_memory, left_out)
-    ]
-    for sentence in left_out:
-        typer.echo(sentence, err=True)
-    rival = None if against is None else _rival(against, [spec_of(job.method) for job in jobs])
+    vectors = _embeddings(sets, settings.settings, embeddings)
+    trials = list(
+        _trials(setup, sets, vectors, settings.settings, memory, embeddings, of_regularizers, bool(method or config))
+    )
+    if wanted.against is not None:
+        rival_of(wanted.against, [spec_of(one.method) for one in trials])
+    paths = {path.name: path for path in files or ()} or {BUNDLE: bundle_file()}
+    record = run_record(title := _title(files, setup, sets), protocol, setup, place, 0.0, paths, embeddings=embeddings)
+    hashes = [file["sha256"] for file in record["files"]]
+    kinds = [{name: arrays_digest({name: array}) for name, array in of_file.items()} for of_file in vectors]
+    keys = [key_of(setup.digest, hashes, kinds, spec_of(one.method), one, bool(predictions)) for one in trials]
     began = time.perf_counter()
-    results = run_jobs(splits, jobs, place, bar="sessions", keep_predictions=predictions is not None)
-    if predictions is not None:
-        write_predictions(predictions, results)
-    seconds = time.perf_counter() - began
+
+    def run(waiting: list[int], on_result: Callable[[int, Result], object]) -> None:
+        asked, options = [trials[i] for i in waiting], {"keep_predictions": predictions is not None}
+        run_settings(setup, sets, asked, place, embeddings=vectors, on_result=on_result, **options)
+
+    results = kept_or_run(keep, keys, run)
+    record["seconds"] = f"{time.perf_counter() - began:.1f}"
+    results = [replace(one, run=record, notes=(*one.notes, *_swept(settings, hashes))) for one in results]
     for note in dict.fromkeys(note for result in results for note in result.notes):
         Console(stderr=True).print(f"Warning: {note}", style="yellow", soft_wrap=True)
-    Console(width=max(120, Console().width)).print(to_console(results_table(results, _title(files, setup, sets))))
-    if rival is not None:
-        Console(width=max(120, Console().width)).print(to_console(against_table(results, rival), decimals=4))
-    if json_path is not None:
-        with replacing(json_path) as file:
-            file.write_text(json.dumps(to_json(results), indent=1) + "\n", "utf-8")
-    if report is not None:
-        from subspan.experiments.report.html import write_report  # brings Matplotlib: slow to import, and only for this
+    if predictions is not None:
+        import pandas as pd  # slow to import, and only for this
 
-        facts = run_facts(setup, place.device, seconds)
-        page = write_report(report, results, title="Subspan: multi-session benchmark", facts=facts)
-        typer.echo(f"Report: {page}")
+        with replacing(predictions) as file:  # whose name does not end like the path's
+            frame = pd.concat([one.predictions_frame() for one in results if isinstance(one, MethodResult)])
+            frame.to_csv(file, index=False, compression="gzip" if predictions.suffix == ".gz" else None)
+    wanted.write(results, title)
 
 
-def _methods(
-    specs: Sequence[str] | None,
-    of_regularizers: dict[str, Any],
-    splits: Sequence[Split],
-    memory: bool,
-    left_out: dict[str, None],
-) -> list[Learner]:
-    """The methods asked for; by default all that the files allow, regularizers first, and why the others are not."""
-    methods = []
-    known = sorted(list_methods(), key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
-    for spec in specs or known:
-        name, takes = split_spec(spec)[0], isinstance(create_method(spec), Regularizer)
-        one = create_method(spec, **{k: v for k, v in of_regularizers.items() if takes and f"{k}=" not in spec})
-        problems = (missing_for(features, one, memory, vectors) for features, vectors in splits)
-        problem = next(filter(None, problems), None)
-        if problem is None:
-            methods.append(one)
-        elif specs:
-            raise ProtocolError(problem)
-        else:
-            left_out[f"Left out {name}: {problem}."] = None
-    if not methods:
+def _protocol(
+    name: str, sessions: Values, episodes: Values, order: Path | None, memory: bool | None, predictions: Path | None
+) -> MultiSession | SingleSession:
+    """The protocol asked for; an option of the other one is refused."""
+    single = converted("--protocol", name, Literal[PROTOCOLS]) == SINGLE
+    own, other = (episodes, sessions) if single else (sessions, episodes)
+    foreign = [key for key in other if key not in own]
+    if single:
+        foreign += [key for key, value in (("order", order), ("memory", memory), ("predictions", predictions)) if value]
+    if foreign:
+        raise ProtocolError(f"the {name} protocol has no --{foreign[0].replace('_', '-')}")
+    if single:
+        return SingleSession(**own)
+    names = () if order is None else tuple(filter(None, map(str.strip, order.read_text("utf-8").splitlines())))
+    return MultiSession(**own, order=names)
+
+
+def _known() -> list[str]:
+    """All methods, regularizers first."""
+    return sorted(list_methods(), key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+
+
+def _embeddings(
+    sets: Sequence[FeatureSet], settings: Sequence[Setting], wanted: str | None
+) -> list[dict[str, NDArray]]:
+    """The embeddings of each file by name, "" for those that are taken where none are named."""
+    kinds = {one.embeddings or wanted or "" for one in settings if "embeddings" in one.create().needs or wanted}
+    found: list[dict[str, NDArray]] = [{} for _ in sets]
+    for kind in sorted(kinds):
+        for of_file, vectors in zip(found, find_all_embeddings(sets, kind or None), strict=True):
+            of_file |= {} if vectors is None else {kind: vectors}
+    return found
+
+
+def _trials(
+    protocol: MultiSession | SingleSession,
+    sets: Sequence[FeatureSet],
+    vectors: Sequence[Mapping[str, NDArray]],
+    settings: Sequence[Setting],
+    memory: bool | None,
+    embeddings: str | None,
+    of_regularizers: Mapping[str, Any],
+    asked: bool,
+) -> Iterator[Cell]:
+    """The settings asked for; by default all that the files allow, and a sentence for each that they do not."""
+    left_out: dict[str, None] = {}  # most are the same with memory and without
+    found = 0
+    for kept in [False] if isinstance(protocol, SingleSession) else [False, True] if memory is None else [memory]:
+        for one in settings:
+            takes = isinstance(one.create(), Regularizer)
+            options = {k: v for k, v in of_regularizers.items() if takes and k not in {**one.given, **one.chosen}}
+            method, kind = one.create(**options), one.embeddings or embeddings or ""
+            problems = (missing_for(f, method, kept, of.get(kind)) for f, of in zip(sets, vectors, strict=True))
+            problem = next(filter(None, problems), None)
+            if problem and asked:
+                raise ProtocolError(problem)
+            if problem:
+                left_out[f"Left out {one.method}: {problem}."] = None
+                continue
+            found += 1
+            yield Cell(method, one.shots, kind if kind in vectors[0] else None, kept)
+    for sentence in left_out:
+        typer.echo(sentence, err=True)
+    if not found:
         raise ProtocolError("no method can run on these files")
-    return methods
 
 
-def _rival(against: str, methods: Sequence[str]) -> str:
-    """The one of the methods that --against means: itself, or with the options that regularizers were given."""
-    named = spec_of(create_method(against))
-    same = [one for one in methods if split_spec(one)[0] == split_spec(named)[0]]
-    if not same or len(set(methods)) < 2:
-        raise ProtocolError(f"--against {against} needs a result of this method, and of another; name both by --method")
-    return named if named in same else same[0]
+def _swept(settings: Config, hashes: Sequence[str]) -> tuple[str, ...]:
+    """What must be said of figures on a file on which their settings were chosen."""
+    about = settings.about.get("swept")
+    if not isinstance(about, Mapping) or about.get("sha256") not in hashes:
+        return ()
+    held_out = about.get("held_out_classes")
+    return (
+        f"settings were chosen on {about.get('name')}, "
+        + (
+            f"with the test images of {held_out} of its base classes: base accuracy is not of unseen images"
+            if held_out
+            else "which was swept on: these figures chose them, and are no result"
+        ),
+    )
 
 
-def _title(files: Sequence[Path] | None, protocol: MultiSession, sets: Sequence[FeatureSet]) -> str:
-    what = ", ".join(path.name for path in files) if files else "bundled miniImageNet features"
+def _title(files: Sequence[Path] | None, protocol: MultiSession | SingleSession, sets: Sequence[FeatureSet]) -> str:
+    what, shots = ", ".join(path.name for path in files) if files else BUNDLE, f"{protocol.shots} shots"
+    if isinstance(protocol, SingleSession):
+        return f"Single-session, {what}: {protocol.ways} ways, {shots}, {protocol.count} episodes; accuracy in percent"
     count = max(protocol.draws_of(features) for features in sets)
     draws = f"{count} support draw{'' if count == 1 else 's'}" if protocol.draws else "first images in file order"
-    return f"Multi-session, {what}: {protocol.ways} ways, {protocol.shots} shots, {draws}; accuracy in percent"
+    ways = f"sessions of {', '.join(map(str, protocol.sessions))}" if protocol.sessions else f"{protocol.ways} ways"
+    orders = f", {protocol.orders} orders" if protocol.orders > 1 else ""
+    return f"Multi-session, {what}: {ways}, {shots}, {draws}{orders}; accuracy in percent"

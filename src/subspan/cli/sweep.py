@@ -5,23 +5,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from subspan.cli.parts.facts import command_line, version
+from subspan.cli.parts.facts import command_line, sha256_of, version
 from subspan.cli.parts.flags import ImportOption, Values, with_flags
+from subspan.cli.parts.outputs import print_table
 from subspan.experiments.config import PROTOCOLS, Config, Setting
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.named_features import embeddings_of, named, usual_embeddings
-from subspan.experiments.report.render import to_console
+from subspan.experiments.orders import with_held_out_classes
 from subspan.experiments.report.tables import Cell, Column, Row, Table
 from subspan.experiments.single_session import SingleSession
 from subspan.experiments.sweep import (
     Protocol,
-    best_of,
     check_development,
     check_names,
+    edges_of,
     parse_values,
     run_sweep,
     trials_of,
@@ -57,14 +57,18 @@ def sweep(
     embeddings: Annotated[
         str | None, typer.Option(help="As in bench; default the settings', else the file's first.")
     ] = None,
+    hold_out_classes: Annotated[
+        int | None, typer.Option(help="So many base classes, drawn by the seed, play the novel ones: for any file.")
+    ] = None,
     *,
     placement: Values,
 ) -> None:
     """Try option values of methods on development data and write the best as a config.
 
-    Data must be such that no table reports it: for episodes a file of development classes (`subspan pack --novel
-    development`), for sessions the random split 0. Every finished trial is written down at once; the same command goes
-    on where a kill ended it.
+    Data must be such that no table reports it: of any file --hold-out-classes N, which leaves its novel classes alone;
+    or for episodes a file of development classes (`subspan pack --novel development`), for sessions the random split 0.
+    Every finished trial is written down at once; the same command goes on where a kill ended it. `bench` warns of a
+    file that its settings were chosen on.
 
     Examples:
 
@@ -74,7 +78,9 @@ def sweep(
 
         subspan sweep dev.safetensors --config single-session-mini --try learning_rate=0.001,0.002,0.005 --out sweep
 
-        subspan bench --config sweep/config.json        # of a sweep with --protocol multi-session
+        subspan sweep mine.npz --hold-out-classes 10 --method subspace --try gamma=0.1,1,10 --out sweep
+
+        subspan bench mine.npz --protocol single-session --config sweep/config.json
     """
     if protocol not in PROTOCOLS:
         raise ProtocolError(f"protocol must be one of {', '.join(PROTOCOLS)}; got '{protocol}'")
@@ -84,7 +90,10 @@ def sweep(
     single = protocol == "single-session"
     setup: Protocol = SingleSession(count=count, seed=seed) if single else MultiSession(draws=draws, seed=seed)
     features = named(FeatureSet.load(file))
-    check_development(features, setup)
+    if hold_out_classes is None:
+        check_development(features, setup)
+    else:
+        features = with_held_out_classes(features, hold_out_classes, seed)
     if config is not None:
         settings = Config.load(config, protocol).settings
     else:
@@ -101,11 +110,15 @@ def sweep(
     ]
     groups = [trials_of(setting, values, random, seed) for setting in settings]
     trials = [trial for group in groups for trial in group]
-    outcomes = run_sweep(
+    results = run_sweep(
         out, setup, features, trials, place, embeddings=embeddings_of(features, settings), memory=memory
     )
-    best = best_of(groups, outcomes)
-    where = f"the {features.novel_count} development classes" if single else "the development split"
+    left = iter(results)  # of equals the first is the best
+    best = [max(zip(group, left, strict=False), key=lambda pair: pair[1].reached.mean()) for group in groups]
+    where = "the development split"
+    if single or hold_out_classes:
+        where = f"the {features.novel_count} {'held-out base' if hold_out_classes else 'development'} classes"
+    edges = [said for (setting, _), group in zip(best, groups, strict=True) for said in edges_of(group, setting)]
     score = "joint accuracy" if single else "weighted accuracy after the last session"
     about = {
         "chosen": f"chosen on {where} of split '{features.meta.get('split')}' by `subspan sweep`: best {score}",
@@ -113,15 +126,17 @@ def sweep(
         "version": version(),
         "protocol": f"{setup}" + (", with memory" if memory else ""),
         "trials": len(trials),
+        "edges": edges,
+        "swept": {"name": file.name, "sha256": sha256_of(file), "held_out_classes": hold_out_classes},
     }
     path = Config(protocol, tuple(setting for setting, _ in best), about).save(out / "config.json")
     rows = []
-    for (setting, outcome), group in zip(best, groups, strict=True):
+    for (setting, result), group in zip(best, groups, strict=True):
         chosen = ", ".join(f"{name}={value}" for name, value in setting.chosen.items()) or "nothing to choose"
-        cells = {"score": Cell(outcome.score, outcome.half_width), "trials": Cell(len(group))}
+        cells = {"score": Cell(*map(float, result.mean_and_half_width(result.reached))), "trials": Cell(len(group))}
         rows.append(Row((setting.name, str(setting.shots or ""), chosen), cells))
     columns = (Column("score", "score", score), Column("trials", "trials", "combinations tried", decimals=0))
-    notes = (f"Score: {score} in percent on development data, with its 95 % interval; the best trial of each line.",)
+    notes = (f"Score: {score} in percent on {where}, with its 95 % interval; the best trial of each line.", *edges)
     table = Table(("method", "shots", "chosen"), columns, tuple(rows), "Best settings", notes)
-    Console(width=max(120, Console().width)).print(to_console(table, decimals=2))
+    print_table(table, decimals=2)
     typer.echo(f"Config: {path}")

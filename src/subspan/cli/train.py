@@ -33,7 +33,7 @@ def train(
     ] = None,
     data: Annotated[Path | None, typer.Option("--data", help=DATA)] = None,
     split: Annotated[
-        list[str] | None, typer.Option("--split", help=f"{', '.join(SPLITS)}; several are trained at once")
+        list[str] | None, typer.Option("--split", help=f"{', '.join(SPLITS)}; several are trained in turn")
     ] = None,
     system: Annotated[
         str | None,

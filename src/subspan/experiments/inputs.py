@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from subspan.arrays import append_one
 from subspan.engine.contract import Base, Learner, State
-from subspan.experiments.results import WeightSpace
+from subspan.experiments.records import WeightSpace
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import spec_of
 from subspan.values import tensor_of
@@ -26,8 +26,14 @@ class ProtocolError(ValueError):
 
 
 def digest_of(name: str, protocol: "DataclassInstance") -> str:
-    """A short hash of a protocol's name and all its settings, stamped on every result."""
-    text = json.dumps({"protocol": name, **asdict(protocol)}, sort_keys=True)
+    """A short hash of a protocol's name and all its settings, stamped on every result.
+
+    Settings that came ``later`` count where they are set, so that results of before keep their hash.
+    """
+    unset = {one.name for one in fields(protocol) if one.name in getattr(protocol, "later", ())}
+    unset = {name for name in unset if getattr(protocol, name) == getattr(type(protocol), name)}
+    told = {key: value for key, value in asdict(protocol).items() if key not in unset}
+    text = json.dumps({"protocol": name, **told}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -22,7 +22,9 @@ from subspan.experiments.inputs import (
     weight_space,
 )
 from subspan.experiments.metrics import forgetting_since_birth, group_means
-from subspan.experiments.results import TRANSDUCTIVE, MethodResult, WeightSpace
+from subspan.experiments.orders import in_order, order_by_names, shuffled_order
+from subspan.experiments.records import TRANSDUCTIVE, Predictions, WeightSpace
+from subspan.experiments.results import MethodResult
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import spec_of
 from subspan.values import check_options, option
@@ -30,21 +32,50 @@ from subspan.values import check_options, option
 
 @dataclass(frozen=True)
 class MultiSession:
-    """How the sessions of a feature file are drawn. Novel classes come in file order, ``ways`` at a time."""
+    """How the sessions of a feature file are drawn. Novel classes come in file order, ``ways`` at a time by default."""
 
     ways: int = option(5, "novel classes per session")
     shots: int = option(5, "support images per novel class")
     draws: int = option(5, "random support draws; 0 takes the first images in file order")
     seed: int = option(0, "seed of the draws and of the rows' start")
     dtype: Literal["float32", "float64"] = option("float32", "arithmetic")
+    sessions: tuple[int, ...] = option((), "novel classes of each session, as 10,5,5,3, instead of --ways")
+    order_seed: int | None = option(None, "shuffle the novel classes by this seed; default the file's order")
+    orders: int = option(1, "so many shuffled orders, of this and the next seeds; their spread is told")
+    order: tuple[str, ...] = ()  # the names of all novel classes in the order in which they come
+
+    later = ("sessions", "order_seed", "orders", "order")  # settings that older results lack
 
     def __post_init__(self) -> None:
-        check_options(self, at_least={1: ("ways", "shots"), 0: ("draws", "seed")}, error=ProtocolError)
+        check_options(self, at_least={1: ("ways", "shots", "orders"), 0: ("draws", "seed")}, error=ProtocolError)
+        if any(size < 1 for size in self.sessions):
+            raise ProtocolError(f"each of --sessions must be at least 1; got {', '.join(map(str, self.sessions))}")
+        if self.order and (self.orders > 1 or self.order_seed is not None):
+            raise ProtocolError("an order of the classes is named or shuffled, not both")
 
     @property
     def digest(self) -> str:
         """A short hash of all settings, stamped on every result."""
         return digest_of("multi-session", self)
+
+    def ends(self, features: FeatureSet) -> list[int]:
+        """How many novel classes have come after each session, from session 0."""
+        count = features.novel_count
+        if not self.sessions:
+            return [*range(0, count, self.ways), count]
+        if sum(self.sessions) > count:
+            raise ProtocolError(f"--sessions ask for {sum(self.sessions)} novel classes; the file has {count}")
+        return np.cumsum([0, *self.sessions]).tolist()
+
+    def in_orders(self, features: FeatureSet, embeddings: NDArray | None) -> list[tuple[FeatureSet, NDArray | None]]:
+        """The features, and embeddings (C0 + C1, e), with their novel classes in each order."""
+        if self.order:
+            return [in_order(features, embeddings, order_by_names(features, self.order))]
+        if self.orders == 1 and self.order_seed is None:
+            return [(features, embeddings)]
+        first = self.order_seed or 0
+        places = [shuffled_order(features.novel_count, seed) for seed in range(first, first + self.orders)]
+        return [in_order(features, embeddings, order) for order in places]
 
     def draws_of(self, features: FeatureSet) -> int:
         """How many support draws a file gives: one where no class has more support images than shots."""
@@ -92,14 +123,20 @@ def run_together(
     They must have the same number of sessions. The seconds count for each by its share of the draws.
     """
     began = time.perf_counter()
-    runs = [_Run(protocol, file, method, memory, vectors, torch.device(device)) for protocol, file, vectors in files]
+    ordered = [[(protocol, *one) for one in protocol.in_orders(*file)] for protocol, *file in files]
+    runs = [
+        _Run(protocol, features, method, memory, vectors, torch.device(device))
+        for of_file in ordered
+        for protocol, features, vectors in of_file
+    ]
     for session in range(1, runs[0].session_count + 1):
         states = sessions.learn_together(method, [run.prepare(session) for run in runs])
         for run, state in zip(runs, states, strict=True):
             run.accept(session, state)
         if on_session is not None:
             on_session(session)
-    results = [run.result(keep_predictions) for run in runs]
+    each = (run.result(keep_predictions) for run in runs)
+    results = [MethodResult.joined([next(each) for _ in of_file], by="orders") for of_file in ordered]
     of_a_draw = (time.perf_counter() - began) / sum(len(result.base) for result in results)
     return [replace(result, seconds=of_a_draw * len(result.base)) for result in results]
 
@@ -118,17 +155,18 @@ class _Run:
     ) -> None:
         self.protocol, self.method, self.memory = protocol, method, memory
         self.features, self.device = features, device
-        self.session_count = -(-features.novel_count // protocol.ways)
+        self.ends = protocol.ends(features)
+        self.session_count = len(self.ends) - 1
         check_inputs(features, method, memory, embeddings)
         self.tensors = FeatureTensors.of(
             features, embeddings, use_bias=method.uses_bias, device=device, dtype=getattr(torch, protocol.dtype)
         )
         self.images = self._draw_images()  # (E, C1, shots)
         self.state = sessions.start(method, self.tensors.base, len(self.images))
-        self.queries = torch.cat([self.tensors.base_queries, self.tensors.novel_queries])
-        self.query_labels = np.concatenate(
-            [features.base_test_labels, features.base_count + features.novel_test_labels]
-        )
+        labels = np.concatenate([features.base_test_labels, features.base_count + features.novel_test_labels])
+        asked = labels < self._seen_classes(self.session_count)  # classes that no session has are left out
+        self.queries = torch.cat([self.tensors.base_queries, self.tensors.novel_queries])[torch.as_tensor(asked)]
+        self.query_labels = labels[asked]
         self.predictions: list[NDArray[np.int64]] = []  # per session (E, queries of the classes seen)
         self._measure()
         self.steps: list[NDArray] = []
@@ -160,14 +198,12 @@ class _Run:
             self.weight_space = weight_space(self.method, state, self._embeddings(classes), names)
 
     def result(self, keep_predictions: bool) -> MethodResult:
-        base_count, draws = self.features.base_count, len(self.images)
+        draws = len(self.images)
         counts = [self._seen_classes(session) for session in range(self.session_count + 1)]
         if self.method.scores_apart:  # the rows of the last session tell all
             scores = checked_scores(self.method, self.state, self.queries, draws, counts[-1])
             self.predictions = [scores[:, self._seen(c), :c].argmax(-1).cpu().numpy() for c in counts]
-        of_session = np.where(
-            self.query_labels < base_count, 0, 1 + (self.query_labels - base_count) // self.protocol.ways
-        )
+        of_session = np.searchsorted(counts, self.query_labels, side="right")
         accuracy, class_mean, novel, session_mean = np.full((4, draws, self.session_count + 1), np.nan)
         # by_session[e, t, s]: accuracy on the classes of session s after session t
         by_session = np.full((draws, self.session_count + 1, self.session_count + 1), np.nan)
@@ -198,22 +234,23 @@ class _Run:
             seconds=0.0,
             protocol=self.protocol.digest,
             splits=np.zeros(draws, np.int64),
-            novel_at_birth=born[:, 1:],
-            novel_at_end=by_session[:, -1, 1:],
-            forgotten=np.stack(
+            forgetting=np.stack(
                 [forgetting_since_birth(born[:, : t + 1], by_session[:, t, : t + 1]) for t in range(len(counts))],
                 axis=1,
             ),
             confusion=confusion,
             weight_space=self.weight_space,
             final_rows=None if (rows := self.state.get("rows")) is None else rows.double().cpu().numpy(),
-            predictions=tuple(self.predictions) if keep_predictions else None,
-            query_labels=self.query_labels if keep_predictions else None,
+            predictions=(Predictions(self.query_labels, self.features.class_names, tuple(self.predictions)),)
+            if keep_predictions
+            else None,
             notes=self._notes(),
         )
 
     def _notes(self) -> tuple[str, ...]:
         marks = (TRANSDUCTIVE,) if self.method.transductive else ()
+        if left_out := self.features.novel_count - self.ends[-1]:
+            marks += (f"{left_out} novel classes are in no session.",)
         draws, shots = self.protocol.draws, self.protocol.shots
         if self.protocol.draws_of(self.features) >= draws:
             return marks
@@ -222,7 +259,7 @@ class _Run:
 
     def _seen_classes(self, session: int) -> int:
         """How many classes have been learned after a session, base classes included."""
-        return self.features.base_count + min(session * self.protocol.ways, self.features.novel_count)
+        return self.features.base_count + self.ends[session]
 
     def _draw_images(self) -> NDArray[np.int64]:
         """Support images (E, C1, shots) of every draw: positions in ``novel_support``."""

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -32,11 +32,37 @@ class Job:
 
 @dataclass(frozen=True)
 class Cell:
-    """One method with one number of shots of the single-session protocol."""
+    """One method under either protocol, on all files."""
 
     method: Learner
-    shots: int
+    shots: int | None = None  # of episodes only; None: the protocol's
     embeddings: str | None = None  # which of the embeddings given
+    memory: bool = False  # of sessions only
+
+
+def run_settings(
+    protocol: MultiSession | SingleSession,
+    sets: Sequence[FeatureSet],
+    cells: Sequence[Cell],
+    placement: Placement,
+    *,
+    embeddings: Sequence[Mapping[str, NDArray]],
+    on_result: Callable[[int, Any], object] = nothing,
+    keep_predictions: bool = False,
+) -> Sequence[MethodResult] | Sequence[EpisodeResult]:
+    """One result per cell, in their order, with a bar; ``embeddings`` are of each file, by name."""
+    if isinstance(protocol, SingleSession):
+        if len(sets) > 1:
+            raise ProtocolError(f"episodes are of one feature file; got {len(sets)}")
+        given = {"embeddings": embeddings[0], "bar": "episodes", "on_cell": on_result}
+        return run_cells(protocol, sets[0], cells, placement, **given)
+    kinds = list(dict.fromkeys(one.embeddings for one in cells))
+    splits = [(f, vectors.get(kind or "")) for kind in kinds for f, vectors in zip(sets, embeddings, strict=True)]
+    first = {kind: number * len(sets) for number, kind in enumerate(kinds)}
+    numbers = [tuple(range(first[one.embeddings], first[one.embeddings] + len(sets))) for one in cells]
+    jobs = [Job(protocol, one.method, one.memory, of_files) for one, of_files in zip(cells, numbers, strict=True)]
+    given = {"bar": "sessions", "on_job": on_result, "keep_predictions": keep_predictions}
+    return run_jobs(splits, jobs, placement, **given)
 
 
 def run_jobs(
@@ -58,7 +84,7 @@ def run_jobs(
     """
     placement = placement or Placement()
     shared = (list(splits), placement.device, keep_predictions)
-    total = sum(-(-splits[job.splits[0]][0].novel_count // job.protocol.ways) for job in jobs)
+    total = sum(len(job.protocol.ends(splits[job.splits[0]][0])) - 1 for job in jobs)
 
     def cost(job: Job) -> tuple[bool, int, bool]:
         return hasattr(job.method, "solver"), len(job.splits), job.memory
@@ -108,6 +134,7 @@ def run_cells(
     on_cell : called with number and result of a cell as soon as it is done.
     """
     placement, embeddings = placement or Placement(), embeddings or {}
+    cells = [replace(cell, shots=cell.shots or protocol.shots) for cell in cells]
     for cell in cells:
         if cell.embeddings is not None and cell.embeddings not in embeddings:
             raise ProtocolError(f"there are no embeddings '{cell.embeddings}' among {', '.join(embeddings) or 'none'}")

@@ -25,7 +25,8 @@ from subspan.experiments.inputs import (
     items_by_class,
     weight_space,
 )
-from subspan.experiments.results import TRANSDUCTIVE, EpisodeResult
+from subspan.experiments.records import TRANSDUCTIVE
+from subspan.experiments.results import EpisodeResult
 from subspan.features.feature_set import FeatureSet
 from subspan.learners.registry import spec_of
 from subspan.values import check_options, option, tensor_of

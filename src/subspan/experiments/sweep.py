@@ -1,38 +1,35 @@
-"""A search for the best options of methods on development data, written down trial by trial: a kill costs little.
+"""A search for the best options of methods on development data: each finished trial is kept, so a kill costs little.
 
-A trial is a setting with one choice of options, from a grid or drawn at random. Every finished one is a line of
-``trials.jsonl``. A sweep that starts again reads them, leaves out what is done, and drops a last line that a kill cut
-short.
+A trial is a setting with one choice of options, from a grid or drawn at random.
 """
 
 import hashlib
 import itertools
-import json
 import math
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from subspan.engine.contract import Learner
 from subspan.experiments.config import Setting
 from subspan.experiments.episodes import digest_of_items
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError
-from subspan.experiments.metrics import interval_half_width
+from subspan.experiments.kept import kept_or_run, key_of
 from subspan.experiments.multi_session import MultiSession
-from subspan.experiments.results import EpisodeResult, MethodResult
-from subspan.experiments.runs import Cell, Job, run_cells, run_jobs
+from subspan.experiments.records import Result
+from subspan.experiments.runs import Cell, run_settings
 from subspan.experiments.single_session import SingleSession
 from subspan.features.feature_set import FeatureSet
+from subspan.files.arrays import arrays_digest
+from subspan.images.splits.drawing import generator
 from subspan.learners.registry import method_options, spec_of
 
 Protocol = SingleSession | MultiSession
 DEVELOPMENT_SPLIT = "random:0"  # of the random splits: it enters no table
-LOG = "trials.jsonl"
+DEVELOPMENT_CLASSES = {"ravi": "489f8af43b25", "tiered": "4ee5b13fa317"}  # hashes of the 16 and 97 of their "val"
 
 
 @dataclass(frozen=True)
@@ -108,36 +105,45 @@ def trials_of(setting: Setting, values: Mapping[str, Values], draws: int | None 
     return trials
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a trial reached, in percent."""
-
-    score: float  # mean accuracy: joint over episodes, or weighted after the last session
-    half_width: float  # of its 95 % interval; NaN where the samples have no spread
-
-    @classmethod
-    def of(cls, result: EpisodeResult | MethodResult) -> "Outcome":
-        if isinstance(result, EpisodeResult):
-            return cls(float(result.joint.mean()), float(interval_half_width(result.joint, distribution="normal")))
-        last = result.weighted[:, -1]
-        return cls(float(last.mean()), float(interval_half_width(last)))
-
-
 def check_development(features: FeatureSet, protocol: Protocol) -> None:
-    """Raise unless the features are of data on which settings may be chosen: no table reports it."""
-    told = features.meta.get("split")
+    """Raise unless the features are of data on which settings may be chosen, as no table reports it.
+
+    What the file says of itself is not enough: its classes must be those of the development data.
+    """
+    told, contents = features.meta.get("split"), features.meta.get("contents")
     if isinstance(protocol, SingleSession):
-        contents = features.meta.get("contents")
-        if not isinstance(contents, Mapping) or contents.get("novel") != "development":
-            raise ProtocolError(
-                f"a sweep over episodes needs the development classes; this file is of {told or 'unknown data'} with "
-                "its novel classes: make one with `subspan pack --novel development`"
-            )
-    elif told != DEVELOPMENT_SPLIT:
-        raise ProtocolError(
-            f"a sweep over sessions needs the development split {DEVELOPMENT_SPLIT}, which no table reports; this file "
-            f"is of {told or 'unknown data'}"
-        )
+        wanted = "over episodes needs the development classes: `subspan pack --novel development` of ravi or tiered"
+        said = isinstance(contents, Mapping) and contents.get("novel") == "development"
+        holds = classes_digest(features.novel_wnids or ()) == DEVELOPMENT_CLASSES.get(str(told))
+    else:
+        wanted = f"over sessions needs the development split {DEVELOPMENT_SPLIT}"
+        said = told == DEVELOPMENT_SPLIT
+        known = sorted((features.base_wnids or ()) + (features.novel_wnids or ()))
+        drawn = [known[i] for i in generator(0, "classes").permutation(len(known))][features.base_count :]
+        holds = drawn == list(features.novel_wnids or ())
+    if said and holds:
+        return
+    is_of = f"is of {told or 'unknown data'}" + " by what it says, but holds other classes" * bool(said)
+    raise ProtocolError(
+        f"a sweep {wanted}, which no table reports; this file {is_of}. On any file --hold-out-classes N makes base "
+        "classes play the novel ones"
+    )
+
+
+def classes_digest(wnids: Sequence[str]) -> str:
+    """A short hash of which classes there are."""
+    return hashlib.sha256("\n".join(sorted(wnids)).encode()).hexdigest()[:12]
+
+
+def edges_of(group: Sequence[Setting], best: Setting) -> list[str]:
+    """A sentence for each number whose best value is the least or the greatest of those tried."""
+    sentences = []
+    for name, value in best.chosen.items():
+        tried = sorted({one.chosen[name] for one in group if isinstance(one.chosen.get(name), int | float)})
+        if len(tried) > 1 and value in (tried[0], tried[-1]):
+            end, further = ("least", "smaller") if value == tried[0] else ("greatest", "larger")
+            sentences.append(f"{best.name}: {name}={value} is the {end} tried; {further} ones may be better.")
+    return sentences
 
 
 def run_sweep(
@@ -149,57 +155,18 @@ def run_sweep(
     *,
     embeddings: Mapping[str, NDArray],
     memory: bool = False,
-) -> list[Outcome]:
-    """The outcome of every trial, in their order; those in the folder's log are not run again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    outcomes = read_log(folder / LOG)
-    methods = [trial.create() for trial in trials]
-    keys = [_key(protocol, features, *pair, memory) for pair in zip(trials, methods, strict=True)]
-    waiting = [i for i, key in enumerate(keys) if key not in outcomes]
+) -> list[Result]:
+    """The result of every trial, in their order; those that the folder has are not run again."""
+    made = [Cell(one.create(), one.shots, one.embeddings, memory) for one in trials]
+    network = arrays_digest({"base_weight": features.base_weight})
+    about = (protocol.digest, digest_of_items(features), network)
+    keys = [key_of(*about, spec_of(one.method), one.shots, one.embeddings, memory) for one in made]
 
-    def record(number: int, result: EpisodeResult | MethodResult) -> None:
-        i = waiting[number]
-        outcomes[keys[i]] = outcome = Outcome.of(result)
-        half_width = outcome.half_width if np.isfinite(outcome.half_width) else None
-        about = {"key": keys[i], "setting": trials[i].name, "shots": trials[i].shots, "method": spec_of(methods[i])}
-        with (folder / LOG).open("a", encoding="utf-8") as file:
-            line = {**about, "score": outcome.score, "half_width": half_width}
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())  # on disk before the next is begun
+    def run(waiting: list[int], on_result: Callable[[int, Result], object]) -> None:
+        wanted = [made[i] for i in waiting]
+        run_settings(protocol, [features], wanted, placement, embeddings=[embeddings], on_result=on_result)
 
-    if isinstance(protocol, SingleSession):
-        cells = [Cell(methods[i], _shots(trials[i]), trials[i].embeddings) for i in waiting]
-        run_cells(protocol, features, cells, placement, embeddings=embeddings, bar="episodes", on_cell=record)
-    else:
-        kinds = list(dict.fromkeys(trials[i].embeddings for i in waiting))
-        splits = [(features, None if kind is None else embeddings[kind]) for kind in kinds]
-        jobs = [Job(protocol, methods[i], memory, (kinds.index(trials[i].embeddings),)) for i in waiting]
-        run_jobs(splits, jobs, placement, bar="sessions", on_job=record)
-    return [outcomes[key] for key in keys]
-
-
-def read_log(path: Path) -> dict[str, Outcome]:
-    """The finished trials of a folder: one JSON object a line."""
-    outcomes: dict[str, Outcome] = {}
-    whole = 0
-    for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
-        try:
-            record = json.loads(line)
-            half_width = np.nan if record["half_width"] is None else float(record["half_width"])
-            outcomes[str(record["key"])] = Outcome(float(record["score"]), half_width)
-        except (ValueError, KeyError, TypeError) as error:
-            if line.endswith(b"\n"):
-                raise ProtocolError(f"'{path}' is damaged in '{line[:60].decode(errors='replace')}'") from error
-            os.truncate(path, whole)  # a kill cut the last line short: that trial is run again
-        whole += len(line)
-    return outcomes
-
-
-def best_of(groups: Sequence[Sequence[Setting]], outcomes: Sequence[Outcome]) -> list[tuple[Setting, Outcome]]:
-    """The best trial of each group, and what it reached; of equals the first. ``outcomes`` are those of all groups."""
-    left = iter(outcomes)
-    return [max(zip(group, left, strict=False), key=lambda pair: pair[1].score) for group in groups]
+    return kept_or_run(folder / "trials", keys, run, without=("confusion", "weight_space"))
 
 
 def _draw(values: Values, rng: np.random.Generator) -> str | float:
@@ -207,17 +174,3 @@ def _draw(values: Values, rng: np.random.Generator) -> str | float:
         return values[rng.integers(len(values))]
     value = math.exp(rng.uniform(math.log(values.low), math.log(values.high)))
     return float(f"{value:.3g}")  # as it can be typed again
-
-
-def _shots(setting: Setting) -> int:
-    if setting.shots is None:
-        raise ProtocolError(f"the setting '{setting.name}' does not say how many shots it is for")
-    return setting.shots
-
-
-def _key(protocol: Protocol, features: FeatureSet, trial: Setting, method: Learner, memory: bool) -> str:
-    """A hash of all that the outcome depends on."""
-    of_network = hashlib.sha256(np.ascontiguousarray(features.base_weight).tobytes()).hexdigest()
-    parts = [protocol.digest, digest_of_items(features), of_network, spec_of(method), trial.shots]
-    text = json.dumps([*parts, trial.embeddings if method.needs & {"embeddings"} else None, memory])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -253,8 +253,12 @@ def load_features(path: str | Path | None = None) -> FeatureSet:
 
 def bundled() -> FeatureSet:
     """The features that come with the package: one random split of miniImageNet, from our own base session."""
-    with resources.as_file(resources.files("subspan.features.bundle") / "mini-split1.safetensors") as path:
-        return FeatureSet.load(path)
+    return FeatureSet.load(bundle_file())
+
+
+def bundle_file() -> Path:
+    """The file of :func:`bundled`."""
+    return Path(str(resources.files("subspan.features.bundle") / "mini-split1.safetensors"))
 
 
 def quantise(array: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:

@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 
 from subspan.experiments.inputs import ProtocolError
+from subspan.experiments.metrics import forgetting_since_birth
 from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.files.atomic import replacing
 
-FORMAT = 2
+FORMAT = 3
 SUFFIX = ".json"
 _KINDS: Mapping[str, type[MethodResult] | type[EpisodeResult]] = {
     "multi-session": MethodResult,
     "single-session": EpisodeResult,
 }
 # Large, or not needed again:
-_LEFT_OUT = ("forgotten", "confusion", "weight_space", "final_rows", "predictions", "query_labels")
+_LEFT_OUT = ("orders", "confusion", "weight_space", "final_rows", "predictions", "run")
 _TEXTS = ("system", "split", "split_digest", "items")
 
 
@@ -90,6 +91,11 @@ class StoredResult:
             if record["format"] == 1 and kind is MethodResult:  # of sessions of one size, as all systems have
                 unknown = np.full_like(values["base"], np.nan)
                 values = {"accuracy": unknown, "class_mean": unknown, "novel_session_mean": values["novel"]} | values
+            if "novel_at_birth" in values:  # before format 3 forgetting was told after the last session only
+                ends = [values.pop(f"novel_at_{when}") for when in ("birth", "end")]
+                pairs = ((values["base"][:, :1], ends[0]), (values["base"][:, -1:], ends[1]))
+                values["forgetting"] = np.full_like(values["base"], np.nan)
+                values["forgetting"][:, -1] = forgetting_since_birth(*(np.concatenate(pair, 1) for pair in pairs))
             texts = {name: str(record[name]) for name in _TEXTS}
             stored = cls(**texts, result=kind(**values), about=dict(record["about"]), path=str(path))
         except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
@@ -102,7 +108,7 @@ class StoredResult:
     def _check(self, name: str, array: np.ndarray) -> None:
         """Raise unless an array is as long as the others and accuracies are percentages."""
         bad = array[(array < 0) | (array > 100)]
-        if len(bad) and name not in ("steps", "splits"):
+        if len(bad) and name not in ("steps", "splits", "forgetting"):
             raise ProtocolError(f"'{self.path}' is damaged: '{name}' holds {bad[0]:g} %")
         if len(array) != (count := len(self.result.base)):
             raise ProtocolError(f"'{self.path}' is damaged: '{name}' has {len(array)} entries, 'base' {count}")

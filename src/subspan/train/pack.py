@@ -19,15 +19,10 @@ _COVARIANCE_BYTES = 1 << 20  # of one triangle in float16: up to 1023 features
 
 
 class Looking(Protocol):
-    """What gives features of rows of images."""
+    """What gives features of rows of images: (n, d) of them as they are, and (n, count, d) of augmented copies."""
 
-    def plain(self, rows: IntArray) -> FloatArray:
-        """Features (n, d) of the images as they are."""
-        ...
-
-    def copies(self, rows: IntArray, count: int, seed: int) -> FloatArray:
-        """Features (n, count, d) of augmented copies."""
-        ...
+    def plain(self, rows: IntArray) -> FloatArray: ...
+    def copies(self, rows: IntArray, count: int, seed: int) -> FloatArray: ...
 
 
 def feature_set(

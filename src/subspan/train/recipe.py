@@ -13,7 +13,7 @@ from subspan.values import check_options, finite, option
 MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
 STD = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)
 
-# What members that are trained side by side and joined must share.
+# What members that are joined must share.
 _SHARED = {
     *("name", "members", "varied", "kept_features", "head", "epochs", "batch_size", "cuts"),
     *("crop_size", "image_size", "early_size", "mean", "std"),
@@ -35,7 +35,7 @@ class Recipe:
     drop_ramp: int = option(40_000, "training steps over which DropBlock's rate grows to drop_rate")
     head: Literal["linear", "cosine", "euclidean"] = option("linear", "products, cosines or distances to class rows")
     head_scale: float = option(16.0, "scale of a cosine head")
-    members: int = option(1, "networks with seeds of their own, trained at once and joined into one")
+    members: int = option(1, "networks with seeds of their own, trained in turn and joined into one")
     varied: tuple[str, ...] = option((), "what members differ in beside their seed, in turn: jitter=0.4/0.4/0")
     kept_features: int = option(640, "features kept of all members together, the principal ones; 0: all")
 

@@ -41,6 +41,11 @@ class RunSettings:
     split_digest: str = ""
     about: dict[str, Any] = field(default_factory=dict)  # versions, device: not part of the identity
 
+    @classmethod
+    def of(cls, job: Job, recipe: Recipe, about: dict[str, Any]) -> "RunSettings":
+        """The settings by which a job's network is trained."""
+        return cls(recipe, job.classes, job.seed, job.name, job.split_digest, about)
+
     @property
     def image_size(self) -> int:
         """Pixels on a side of the images that the run was given."""
@@ -118,11 +123,11 @@ def save_checkpoint(folder: Path, step: TrainStep, settings: RunSettings, epochs
     _write(folder / CHECKPOINT, step.tensors(), {"identity": settings.identity(), "epochs_done": epochs_done})
 
 
-def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int:
-    """Restore the state in place and return the number of epochs done; 0 where there is no checkpoint yet."""
+def find_checkpoint(folder: Path, settings: RunSettings) -> tuple[dict[str, torch.Tensor], int]:
+    """The state of a checkpoint and the number of epochs done, 0 where there is none yet; another run's is refused."""
     path = folder / CHECKPOINT
     if not path.exists():
-        return 0
+        return {}, 0
     tensors, meta = read_tensors(path)
     if "identity" not in meta:
         raise ValueError(f"{path} is no checkpoint of a base session: choose another folder")
@@ -130,8 +135,15 @@ def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int
     for name, value in settings.identity().items():
         if before.get(name) != value:
             raise ValueError(f"{path} cannot be resumed: its {name} is {before.get(name)!r}, asked for is {value!r}")
-    step.restore({name: tensor.to(step.device) for name, tensor in tensors.items()})
-    return int(meta["epochs_done"])
+    return tensors, int(meta["epochs_done"])
+
+
+def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int:
+    """Restore the state in place, if there is one, and return the number of epochs done."""
+    tensors, done = find_checkpoint(folder, settings)
+    if done:
+        step.restore({name: tensor.to(step.device) for name, tensor in tensors.items()})
+    return done
 
 
 def save_trained(folder: Path, network: Network, settings: RunSettings, results: dict[str, Any]) -> None:

@@ -1,11 +1,10 @@
-"""Base sessions: one network per job, several jobs at once on one device, with logs, checkpoints and resumption."""
+"""Base sessions: one network per job, one after the other, with logs, checkpoints and resumption."""
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ class Outcome:
     """What a job came to.
 
     Results are accuracies in percent of ``validation`` and ``test`` images, None where there are none; ``seconds`` of
-    all epochs, also those before a resume; ``images_per_second`` of the whole process, best epoch; the ``execution``,
+    all epochs, also those before a resume; ``images_per_second`` of the best epoch; the ``execution``,
     None where the run had ended before; and of a joined network, the results of its ``members``.
     """
 
@@ -67,89 +66,6 @@ def chosen_convolutions() -> Iterator[None]:
         cudnn.benchmark = before
 
 
-@dataclass(eq=False)
-class _Trainee:
-    """One job on the device."""
-
-    job: Job
-    recipe: Recipe
-    store: Tensor
-    processes: Processes
-    runtime: Runtime
-    about: dict[str, Any]
-    rows: list[dict[str, Any]] = field(default_factory=list)  # of the log
-    done: int = 0  # epochs
-    recorded: dict[str, Any] = field(default_factory=dict)  # results of a run that had ended before
-
-    def __post_init__(self) -> None:
-        job, device = self.job, self.processes.device
-        self.settings = run.RunSettings(self.recipe, job.classes, job.seed, job.name, job.split_digest, self.about)
-        network = build_network(self.recipe, job.classes, job.seed)
-        network.to(device=device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-        self.step = TrainStep(self.recipe, network, job, self.store, self.processes)
-        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-
-    def load(self) -> None:
-        """Find the epochs already done; nothing is written yet."""
-        folder = self.job.folder
-        self.done = run.load_checkpoint(folder, self.step, self.settings)
-        if self.done == self.recipe.epochs and (folder / run.WEIGHTS).exists():
-            self.recorded = run.record_of(folder)["results"]
-
-    def open(self) -> None:
-        """Make the folder and the step ready."""
-        if self.processes.first and not self.recorded:
-            run.write_settings(self.job.folder, self.settings)
-            self.rows = run.read_log(self.job.folder, self.done)
-        if self.done < self.recipe.epochs:
-            self.step.prepare(self.runtime.execution)
-
-    def end_epoch(self, epoch: int, seconds: float, rate: float) -> dict[str, Any]:
-        """Log the epoch, validate and save where due; returns the row."""
-        step, processes, done, folder = self.step, self.processes, epoch + 1, self.job.folder
-        last = done == self.recipe.epochs
-
-        def due(every: int) -> bool:
-            return every > 0 and done % every == 0
-
-        processes.share_statistics(step.network)
-        loss, correct = processes.sums(*step.read_counters())
-        if not np.isfinite(loss):
-            raise ValueError(f"the loss of {folder} is {loss} in epoch {done}; try a smaller --learning-rate")
-        row: dict[str, Any] = {
-            "epoch": epoch,
-            "rate": float(step.rate),
-            "loss": loss / (step.steps_per_epoch * processes.count),
-            "accuracy": 100 * correct / (step.steps_per_epoch * self.recipe.batch_size),
-            "validation": None,
-            "images_per_second": rate,
-            "seconds": seconds,
-        }
-        if due(self.runtime.validate_every) and not last:
-            row |= accuracies(step.network, self.store, self.job, self.recipe, ["validation"])
-        self.rows.append(row)
-        if processes.first:
-            run.write_log(folder, self.rows)
-            if self.runtime.checkpoint_every and (due(self.runtime.checkpoint_every) or last):
-                run.save_checkpoint(folder, step, self.settings, done)
-        return row
-
-    def finish(self) -> Outcome:
-        """Measure the network in full precision and save it; a run that had ended before is left as it is."""
-        job, network = self.job, self.step.network
-        if self.recorded:
-            return Outcome(job, network, self.recorded)
-        results = {
-            **accuracies(network, self.store, job, self.recipe),
-            "seconds": sum(float(row["seconds"]) for row in self.rows),
-            "images_per_second": max((float(row["images_per_second"]) for row in self.rows), default=0.0),
-            "execution": self.step.execution if self.done < self.recipe.epochs else None,
-        }
-        if self.processes.first:
-            run.save_trained(job.folder, network, self.settings, results)
-        return Outcome(job, network, results)
-
-
 def train(
     images: NDArray[np.uint8],
     jobs: Sequence[Job],
@@ -159,42 +75,112 @@ def train(
     resume: bool = False,
     about: dict[str, Any] | None = None,
 ) -> list[Outcome]:
-    """Train one network per job, on rows of images (n, h, w, 3); several share the device, on streams of their own.
+    """Train one network per job, on rows of images (n, h, w, 3), which stay on the device.
 
-    Where the recipe has several members, each job has as many networks, which learn apart and are joined in the end.
-    All jobs have equally many training images, so that epochs keep step. With ``resume``, each goes on from the
-    checkpoint in its folder: one without any starts anew, one at its end is left as it is. ``about`` is recorded.
+    Where the recipe has several members, each job has as many networks, which are joined in the end. With ``resume``,
+    each network goes on from the checkpoint in its folder: one without any starts anew, one at its end is left as it
+    is. ``about`` is recorded. Whatever cannot be trained or resumed is refused before anything is written.
     """
     runtime = runtime or Runtime()
     recipe.check_size(images.shape[1])
-    counts = {len(job.train[0]) for job in jobs}
-    if len(counts) != 1:
-        raise ValueError(f"jobs trained together need equal numbers of training images, got {sorted(counts)}")
     processes = Processes.start(runtime.device)
     if images.nbytes > (free := free_memory(processes.device)):
         raise ValueError(
             f"images take {images.nbytes / 1e9:.1f} GB, and of {processes.device} are {free / 1e9:.1f} free"
         )
+    about = {"torch": torch.__version__, "device": processes.device_name, **(about or {})}
+    asked: list[list[tuple[Job, run.RunSettings]]] = []
+    for job in jobs:
+        run.check_folders(job, recipe, resume=resume)
+        each = enumerate(job.members(recipe))
+        asked.append([(member, run.RunSettings.of(member, member_recipe(recipe, i), about)) for i, member in each])
+        for member, settings in asked[-1]:
+            run.find_checkpoint(member.folder, settings)
     with chosen_convolutions():
         store = torch.from_numpy(np.ascontiguousarray(images)).to(processes.device)
-        about = {"torch": torch.__version__, "device": processes.device_name, **(about or {})}
-        trainees = [
-            _Trainee(member, member_recipe(recipe, i), store, processes, runtime, about)
-            for job in jobs
-            for i, member in enumerate(job.members(recipe))
-        ]
-        for job in jobs:
-            run.check_folders(job, recipe, resume=resume)
-        for trainee in trainees:
-            trainee.load()
-        for trainee in trainees:
-            trainee.open()
-        _train(trainees, recipe, show=runtime.progress and processes.first)
-        outcomes = [trainee.finish() for trainee in trainees]
-        if recipe.members == 1:
-            return outcomes
-        each = [outcomes[i : i + recipe.members] for i in range(0, len(outcomes), recipe.members)]
-        return [_join(job, recipe, members, store, processes, about) for job, members in zip(jobs, each, strict=True)]
+        outcomes = []
+        for job, networks in zip(jobs, asked, strict=True):
+            members = [_train(member, settings, store, processes, runtime) for member, settings in networks]
+            several = recipe.members > 1
+            outcomes.append(_join(job, recipe, members, store, processes, about) if several else members[0])
+        return outcomes
+
+
+def _train(job: Job, settings: run.RunSettings, store: Tensor, processes: Processes, runtime: Runtime) -> Outcome:
+    """One network to its end, measured in full precision and saved; a run that had ended before is left as it is."""
+    recipe, folder = settings.recipe, job.folder
+    network = build_network(recipe, job.classes, job.seed)
+    network.to(device=processes.device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+    step = TrainStep(recipe, network, job, store, processes)
+    done = run.load_checkpoint(folder, step, settings)
+    if done == recipe.epochs and (folder / run.WEIGHTS).exists():
+        return Outcome(job, network, run.record_of(folder)["results"])
+    rows: list[dict[str, Any]] = []
+    if processes.first:
+        run.write_settings(folder, settings)
+        rows = run.read_log(folder, done)
+    if done < recipe.epochs:
+        step.prepare(runtime.execution)
+    with Progress(show=runtime.progress and processes.first) as bar:
+        steps = step.steps_per_epoch
+        task = bar.add_task("training", total=recipe.epochs * steps, completed=done * steps)
+        for epoch in range(done, recipe.epochs):
+            began = time.perf_counter()
+            for _ in _in_queues(step, epoch):
+                bar.advance(task)
+            rows.append(_row(step, job, processes, epoch, time.perf_counter() - began))
+            last = epoch + 1 == recipe.epochs
+            if _due(epoch, runtime.validate_every) and not last:
+                rows[-1] |= accuracies(network, store, job, recipe, ["validation"])
+            if processes.first:
+                run.write_log(folder, rows)
+                if runtime.checkpoint_every and (_due(epoch, runtime.checkpoint_every) or last):
+                    run.save_checkpoint(folder, step, settings, epoch + 1)
+            bar.update(task, description=_told(rows[-1], recipe.epochs))
+    results = {
+        **accuracies(network, store, job, recipe),
+        "seconds": sum(float(row["seconds"]) for row in rows),
+        "images_per_second": max((float(row["images_per_second"]) for row in rows), default=0.0),
+        "execution": step.execution if done < recipe.epochs else None,
+    }
+    if processes.first:
+        run.save_trained(folder, network, settings, results)
+    return Outcome(job, network, results)
+
+
+def _due(epoch: int, every: int) -> bool:
+    return every > 0 and (epoch + 1) % every == 0
+
+
+def _in_queues(step: TrainStep, epoch: int) -> Iterator[None]:
+    """The steps of one epoch; the host never runs far ahead of a GPU, and waits for it in the end."""
+    mark = None
+    for number, _ in enumerate(step.epoch(epoch), 1):
+        if step.device.type == "cuda" and number % _QUEUED_STEPS == 0:
+            if mark is not None:
+                mark.synchronize()
+            mark = torch.cuda.current_stream(step.device).record_event()
+        yield
+    if step.device.type == "cuda":
+        torch.cuda.synchronize(step.device)
+
+
+def _row(step: TrainStep, job: Job, processes: Processes, epoch: int, seconds: float) -> dict[str, Any]:
+    """What the log says of an epoch, with batch statistics shared among the processes."""
+    processes.share_statistics(step.network)
+    loss, correct = processes.sums(*step.read_counters())
+    if not np.isfinite(loss):
+        raise ValueError(f"the loss of {job.folder} is {loss} in epoch {epoch + 1}; try a smaller --learning-rate")
+    images = step.steps_per_epoch * step.recipe.batch_size
+    return {
+        "epoch": epoch,
+        "rate": float(step.rate),
+        "loss": loss / (step.steps_per_epoch * processes.count),
+        "accuracy": 100 * correct / images,
+        "validation": None,
+        "images_per_second": images / seconds,
+        "seconds": seconds,
+    }
 
 
 def _join(
@@ -207,30 +193,11 @@ def _join(
         if dataclasses.replace(settings.recipe, name=recipe.name) == recipe:
             return Outcome(job, network.to(device), before, tuple(members))
     network = join_members([member.network for member in members], recipe, store, job.train[0], device)
-    # Side by side all take the same time; members added later have theirs in their own records.
-    results = {**own[-1], **accuracies(network, store, job, recipe), "members": own}
+    seconds = sum(each["seconds"] for each in own)
+    results = {**own[-1], **accuracies(network, store, job, recipe), "seconds": seconds, "members": own}
     if processes.first:
-        settings = run.RunSettings(recipe, job.classes, job.seed, job.name, job.split_digest, about)
-        run.save_trained(job.folder, network, settings, results)
+        run.save_trained(job.folder, network, run.RunSettings.of(job, recipe, about), results)
     return Outcome(job, network, results, tuple(members))
-
-
-def _train(trainees: list[_Trainee], recipe: Recipe, *, show: bool) -> None:
-    """All epochs that are left; a job that was ahead when the process was killed waits until others have caught up."""
-    steps, first = trainees[0].step.steps_per_epoch, min(trainee.done for trainee in trainees)
-    device = trainees[0].step.device
-    with Progress(show=show) as bar:
-        task = bar.add_task("training", total=recipe.epochs * steps, completed=first * steps)
-        for epoch in range(first, recipe.epochs):
-            active = [trainee for trainee in trainees if trainee.done <= epoch]
-            began = time.perf_counter()
-            _run_epoch(active, epoch, partial(bar.advance, task))
-            if device.type == "cuda":
-                torch.cuda.synchronize(device)
-            seconds = time.perf_counter() - began
-            rate = len(active) * steps * recipe.batch_size / seconds
-            rows = [trainee.end_epoch(epoch, seconds, rate) for trainee in active]
-            bar.update(task, description=_told(rows[0], recipe.epochs))
 
 
 def _told(row: dict[str, Any], epochs: int) -> str:
@@ -238,22 +205,3 @@ def _told(row: dict[str, Any], epochs: int) -> str:
     text = f"epoch {row['epoch'] + 1}/{epochs}, loss {row['loss']:.3f}, accuracy {row['accuracy']:.1f} %, "
     text += f"{row['images_per_second']:,.0f} images/s"
     return text if row["validation"] is None else f"{text}, validation {row['validation']:.2f} %"
-
-
-def _run_epoch(trainees: list[_Trainee], epoch: int, advance: Callable[[int], None]) -> None:
-    """All steps of one epoch, the jobs taking turns; the host never runs far ahead of the device."""
-    running = [(trainee.stream, trainee.step.epoch(epoch)) for trainee in trainees]
-    streams = [stream for stream, _ in running if stream is not None]
-    for stream in streams:
-        stream.wait_stream(torch.cuda.current_stream(stream.device))
-    count, marks = trainees[0].step.steps_per_epoch, list[torch.cuda.Event]()
-    for step in range(1, count + 1):
-        for stream, steps in running:
-            with torch.cuda.stream(stream):
-                next(steps)
-        if step % _QUEUED_STEPS == 0:
-            advance(_QUEUED_STEPS)
-            for mark in marks:
-                mark.synchronize()
-            marks = [stream.record_event() for stream in streams]
-    advance(count % _QUEUED_STEPS)

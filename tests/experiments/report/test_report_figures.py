@@ -18,7 +18,7 @@ from subspan.experiments.report.drawings import (
     method_styles,
     prediction_heatmaps,
     row_percent,
-    to_png,
+    to_files,
     weight_space_figure,
 )
 from subspan.experiments.report.figures import report_figures
@@ -124,7 +124,7 @@ def test_weight_space_before_any_novel_class(weight_space):
     space = weight_space(moving=True)
     nothing = np.empty((0, 16))
     space = dataclasses.replace(space, novel=nothing, targets=nothing, novel_names=())
-    assert to_png(weight_space_figure(space))
+    assert to_files(weight_space_figure(space))
 
 
 def test_a_report_takes_the_figures_its_results_allow(result, weight_space):
@@ -147,6 +147,14 @@ def test_a_report_takes_the_figures_its_results_allow(result, weight_space):
     for figure in figures.values():
         assert figure.alt
         assert Image.open(io.BytesIO(figure.png)).width > 1000
+        assert b"/FontFile2" in figure.files["pdf"], "fonts are in the file, and as outlines that editors take"
+        assert b"/Type3" not in figure.files["pdf"]
+        assert b"<text" not in figure.files["svg"], "letters are outlines: no font is looked for"
+    again = {figure.name: figure.files for figure in report_figures(results[:2])}
+    assert (
+        again["accuracy-without-memory"]
+        == {f.name: f.files for f in report_figures(results[:2])}["accuracy-without-memory"]
+    )
 
 
 def test_heat_maps_fall_back_to_what_there_is(result):

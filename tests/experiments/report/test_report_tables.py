@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from subspan.experiments.report.data import to_json
 from subspan.experiments.report.render import TEMPLATES, to_console, to_csv, to_latex, to_markdown
 from subspan.experiments.report.results_table import results_table
 from subspan.experiments.report.tables import Cell, Column, Row, Table
@@ -32,8 +31,8 @@ def by_hand(result):
         novel=np.array([[np.nan, 40.0, 23.0], [np.nan, 38.0, 24.0]]),
         novel_session_mean=np.array([[np.nan, 40.0, 20.0], [np.nan, 38.0, 22.0]]),
         steps=np.array([[10.0, 20.0], [10.0, 30.0]]),
-        novel_at_birth=np.array([[40.0, 25.0], [38.0, 30.0]]),
-        novel_at_end=np.array([[15.0, 25.0], [14.0, 30.0]]),
+        # base 80 -> 50 and 80 -> 52, session 1's classes 40 -> 15 and 38 -> 14; session 2 is the last
+        forgetting=np.array([[np.nan, 20.0, (30 + 25) / 2], [np.nan, 18.0, (28 + 24) / 2]]),
     )
 
 
@@ -56,7 +55,6 @@ def test_the_numbers_of_a_row_by_hand(by_hand):
     assert row["plain_harmonic"].value == pytest.approx((2 * 50 * 23 / 73 + 2 * 52 * 24 / 76) / 2)
     assert row["average"].value == pytest.approx((80 + 55.5 + 39) / 3)
     assert row["drop"].value == pytest.approx(80 - 39)
-    # base 80 -> 50 and 80 -> 52, session 1's classes 40 -> 15 and 38 -> 14; session 2 is the last
     assert row["forgetting"].value == pytest.approx(((30 + 25) / 2 + (28 + 24) / 2) / 2)
     assert row["steps"].value == 35
     assert row["seconds"].value == 1.25
@@ -241,7 +239,7 @@ def test_all_forms_show_the_same_number_and_mark():
 
 
 def test_json_has_the_keys_and_means_of_the_format(by_hand):
-    (entry,) = json.loads(json.dumps(to_json([by_hand]), allow_nan=False))
+    (entry,) = json.loads(json.dumps([by_hand.to_record()], allow_nan=False))
     assert entry["method"] == "finetune"
     assert entry["memory"] is False
     assert entry["steps"] == [10, 25]
@@ -261,5 +259,5 @@ def test_json_has_the_keys_and_means_of_the_format(by_hand):
 
 def test_json_never_holds_nan(result):
     broken = dataclasses.replace(result(), seconds=float("nan"), base=np.full((5, 4), np.nan))
-    text = json.dumps(to_json([broken, result(sessions=0)]), allow_nan=False)
+    text = json.dumps([broken.to_record(), result(sessions=0).to_record()], allow_nan=False)
     assert "NaN" not in text

@@ -6,8 +6,11 @@ import torch
 
 from subspan.engine.contract import Base
 from subspan.learners.parts.heads import attend
+from subspan.learners.registry import create_method
 from subspan.learners.training.episodes import EpisodeShape, check_shape, draw_fake_episodes, dropped
 from subspan.learners.training.features import TrainingFeatures
+from subspan.learners.training.run import TrainingRun
+from subspan.learners.training.trained_system import TrainedSystem
 
 CLASSES, MOST = 7, 6
 
@@ -94,3 +97,46 @@ def test_dropout_keeps_the_mean():
     assert set(found.tolist()) == {0.0, float(torch.tensor(2.0) / 0.75)}
     assert abs(float(found.mean()) - 2) < 0.02
     assert dropped(numbers, 0.0, torch.Generator()) is numbers
+
+
+class Untrained(TrainingRun):
+    """Leaves parameters where they start."""
+
+    def minimise(self, parameters, loss, stage="training"):
+        return dict(parameters)
+
+
+WIDTH = 64
+SCALES = {  # standard deviation of random numbers that training starts from, as the papers' initialisations have it
+    ("lwof", "keys"): (2 / WIDTH) ** 0.5,
+    ("attractor", "common"): 0.01,
+    ("attractor", "hidden_map"): 0.01,
+    ("attractor", "outcome_map"): 0.01,
+    # of four maps with the variance 1 / d: Q^T K / sqrt(d) and F V
+    ("cec", "pairs"): 1 / WIDTH,
+    ("cec", "values"): WIDTH**-0.5,
+    ("etf:hidden=128", "first.weight"): WIDTH**-0.5,
+    ("etf:hidden=128", "second.weight"): 128**-0.5,
+    ("semantic-distill:hidden=128", "hidden.weight"): (WIDTH + 128) ** -0.5,
+    ("semantic-distill:hidden=128", "words.weight"): 128**-0.5,
+}
+
+
+@pytest.mark.parametrize(("spec", "name"), SCALES)
+def test_the_scale_of_random_starts(spec, name):
+    system = create_method(spec)
+    assert isinstance(system, TrainedSystem)
+    base = Base(torch.eye(40, WIDTH), embeddings=torch.randn(40, 30, generator=torch.Generator().manual_seed(0)))
+    features = TrainingFeatures(torch.ones(40, 20, WIDTH), torch.full((40,), 20), base, "real")
+    start = system.train_part(features, Untrained(system.training))[name].double()
+    assert float(start.std()) == pytest.approx(SCALES[spec, name], rel=0.3 if start.ndim == 1 else 0.1)
+    assert abs(float(start.mean())) < 4 * SCALES[spec, name] / start.numel() ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "batch"),
+    [("lwof", 60_000, 8), ("attractor", 8_000, 1), ("cec", 5_000, 1), ("xtarnet", 12_000, 1)],
+)
+def test_the_published_length_of_training(name, steps, batch):
+    training = create_method(name).training  # type: ignore[attr-defined]
+    assert (training.steps, training.batch) == (steps, batch)

@@ -3,6 +3,7 @@
 import pytest
 from quick_parts import spec_for_checks
 
+from estimator_rules import RULES
 from subspan import checks
 from subspan.learners.registry import list_systems, method_class, method_options
 from subspan.learners.training.trained_system import TrainedSystem
@@ -19,7 +20,12 @@ EXCEPT = {
 
 @pytest.mark.parametrize(
     ("system", "check"),
-    [(name, check) for name in SPECS for check in checks.list_checks() if (name, check.__name__) not in EXCEPT],
+    [
+        (name, check)
+        for name in SPECS
+        for check in (*checks.list_checks(), *RULES)
+        if (name, check.__name__) not in EXCEPT
+    ],
     ids=lambda part: part if isinstance(part, str) else part.__name__,
 )
 def test_system(system, check):

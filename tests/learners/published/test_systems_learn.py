@@ -7,7 +7,7 @@ from subspan.learners.registry import list_systems
 
 # system: (how it is run here, its ablation, what the system is better at)
 ABLATIONS = {
-    "ncm": ("ncm", "ncm:base=rows", "all"),  # means for all classes, not for novel ones only
+    "ncm": ("ncm", "imprint", "all"),  # means for all classes, not for novel ones only
     "teen": ("teen", "teen:alpha=0", "novel"),  # novel classes resemble base classes here: being drawn to them helps
     "alice": ("alice", "alice:images=500", "novel"),  # base means as noisy as novel ones leave these more room
     # fewer dimensions than those of images need less shrinkage; without any covariance left, it is nearest class mean

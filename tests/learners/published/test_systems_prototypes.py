@@ -33,7 +33,6 @@ def score(spec, state, query):
 # Prototypes before any scaling: base means (2, 0), (0, 4); support means (2, 2), (-5, 0). Base centre (1, 2).
 NCM = {
     "ncm": ([[2, 0], [0, 4], [2, 2], [-5, 0]], (0.0, 3.0), [0, 1, 0.5**0.5, 0]),
-    "ncm:base=rows": ([[0.6, 0.8], [0, 1], [2, 2], [-5, 0]], (0.0, 3.0), [0.8, 1, 0.5**0.5, 0]),
     # (1, 0) and (3, 4) / 5 = (0.6, 0.8) average to (0.8, 0.4)
     "ncm:before=true": ([[1, 0], [0, 1], [0.8, 0.4], [-1, 0]], (0.0, 3.0), [0, 1, 0.2**0.5, 0]),
     "ncm:distance=euclidean": ([[2, 0], [0, 4], [2, 2], [-5, 0]], (1.0, 1.0), [-2, -10, -2, -37]),
@@ -44,12 +43,6 @@ NCM = {
         (0.0, 1.0),
         [-2, 0, -0.5 - (1 - 0.5**0.5) ** 2, -2],
     ),
-    # the query (1, 5) is (0, 3) from the centre, so its cosines are the second coordinates over the lengths
-    "ncm:centred=true": (
-        [[1, -2], [-1, 2], [1, 0], [-6, -2]],
-        (1.0, 5.0),
-        [-2 / 5**0.5, 2 / 5**0.5, 0, -2 / 40**0.5],
-    ),
 }
 
 
@@ -59,11 +52,6 @@ def test_nearest_class_mean_by_hand(spec):
     found = learn(spec)
     np.testing.assert_allclose(found.rows, rows, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(score(spec, found, query) / 16, expected, rtol=1e-12, atol=1e-12)
-
-
-def test_learned_rows_have_no_euclidean_distance():
-    with pytest.raises(ValueError, match="base=rows needs distance=cosine"):
-        create_method("ncm:base=rows,distance=euclidean")
 
 
 def test_more_examples_of_a_class_move_its_mean():

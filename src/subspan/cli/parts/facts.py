@@ -1,12 +1,17 @@
 """What a reader must know to repeat a run, stamped on reports and feature files."""
 
 import datetime
+import hashlib
 import os
 import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from subspan import __version__
 
@@ -21,6 +26,29 @@ def run_facts(protocol: object, device: str, seconds: float) -> dict[str, str]:
         "seconds": f"{seconds:.1f}",
         "version": version(),
     }
+
+
+def run_record(
+    title: str, name: str, protocol: Any, place: Any, seconds: float, files: Mapping[str, Path], **more: Any
+) -> dict[str, Any]:
+    """What a record of a run holds beside what was measured: all that is needed to run it again.
+
+    ``files`` are named as whoever reads the record knows them.
+    """
+    return {
+        "title": title,
+        **run_facts(f"{name}: {protocol}", place.device, seconds),
+        "settings": {"protocol": name, **asdict(protocol)},
+        "files": [{"name": known, "sha256": sha256_of(path)} for known, path in files.items()],
+        "placement": asdict(place),
+        "versions": {one: metadata.version(one) for one in ("torch", "numpy", "scipy", "scikit-learn")},
+        **more,
+    }
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def command_line(*, folders: bool = True) -> str:

@@ -48,8 +48,9 @@ ImportOption = Annotated[
 def with_flags(*, shown: Collection[str] | None = None, **classes: type) -> Callable[[Command], Command]:
     """Replace the named parameters of a command by one option per field of their dataclasses.
 
-    A field with ``metadata={"help": ...}`` becomes an option, any other field does not. Fields that are not ``shown``,
-    if any are, go by ``--set``; options of their own, which version 0.1 had, are understood until version 0.4.
+    A field with ``metadata={"help": ...}`` becomes an option, any other field does not; a field of several classes is
+    one option, told to all. Fields that are not ``shown``, if any are, go by ``--set``; options of their own, which
+    version 0.1 had, are understood until version 0.4.
     """
 
     def decorate(command: Command) -> Command:
@@ -58,14 +59,16 @@ def with_flags(*, shown: Collection[str] | None = None, **classes: type) -> Call
             for parameter, cls in classes.items()
             for field in explained_fields(cls)
         ]
+        once = {field.name: (field, hint) for _, field, hint in fields}
         by_set = set() if shown is None else {field.name for _, field, _ in fields}.difference(shown)
 
         @functools.wraps(command)
         def run(**given: Any) -> None:
             values: dict[str, Values] = {parameter: {} for parameter in classes}
             texts, old = _split(given.pop(SET, None), [field.name for _, field, _ in fields]), []
+            told = {field.name: given.pop(field.name) for field, _ in once.values()}
             for parameter, field, hint in fields:
-                name, value = field.name, given.pop(field.name)
+                name, value = field.name, told[field.name]
                 if value is not None:
                     values[parameter][name] = _converted(_flag(name), value, hint)
                     old += [f"--set {name}={text_of(value)}"] if name in by_set else []
@@ -77,7 +80,7 @@ def with_flags(*, shown: Collection[str] | None = None, **classes: type) -> Call
 
         own = [p for p in inspect.signature(command).parameters.values() if p.name not in classes]
         own += [] if shown is None else [inspect.Parameter(SET, KEYWORD, default=None, annotation=_SET_OPTION)]
-        own += [_option(field, hint, hidden=field.name in by_set) for _, field, hint in fields]
+        own += [_option(field, hint, hidden=field.name in by_set) for field, hint in once.values()]
         signature = inspect.Signature([p.replace(kind=KEYWORD) for p in own])
         setattr(run, "__signature__", signature)  # noqa: B010 (functions declare no such name)
         run.__annotations__ = {p.name: p.annotation for p in own}

@@ -10,8 +10,8 @@ from subspan.arrays import FloatArray
 from subspan.experiments.compare import Compared
 from subspan.experiments.compare.ways import OURS
 from subspan.experiments.metrics import paired_tests
-from subspan.experiments.report.data import plain
-from subspan.experiments.report.drawings import method_styles, new_figure, plain_axes, to_png
+from subspan.experiments.records import plain
+from subspan.experiments.report.drawings import method_styles, new_figure, plain_axes, to_files
 from subspan.experiments.report.figures import ReportFigure
 from subspan.experiments.report.tables import Cell, Column, Row, Table, bold_note, not_below_best
 
@@ -155,7 +155,7 @@ def comparison_figure(results: Sequence[Compared]) -> ReportFigure:
         "intervals of Subspan's default and of the best other way. "
         "Below, on logarithmic scales, seconds to add a session up to its first answer, and bytes kept.",
         alt=f"Line charts of accuracy over sessions, bar charts of costs. All classes after the last session: {last}.",
-        png=to_png(figure),
+        files=to_files(figure),
     )
 
 

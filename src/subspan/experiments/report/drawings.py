@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import PowerNorm
@@ -19,8 +20,9 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from subspan.arrays import FloatArray
+from subspan.experiments.records import WeightSpace
 from subspan.experiments.report.labels import Label, draw_labels
-from subspan.experiments.results import MethodResult, WeightSpace
+from subspan.experiments.results import MethodResult
 
 DPI = 160
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
@@ -68,11 +70,19 @@ def plain_axes(axes: Axes, x: str, y: str = "") -> Axes:
     return axes
 
 
-def to_png(figure: Figure) -> bytes:
-    """The figure as it would be saved, whatever lies outside its frame included."""
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=DPI, bbox_inches="tight", pad_inches=0.12)
-    return stream.getvalue()
+def to_files(figure: Figure) -> dict[str, bytes]:
+    """The figure as it would be saved, by ending, whatever lies outside its frame included.
+
+    A PDF has its fonts in it as they are, an SVG their outlines; neither has a date, so that equal figures are equal.
+    """
+    files = {}
+    with rc_context({"pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "subspan"}):
+        for ending, date in (("png", None), ("pdf", "CreationDate"), ("svg", "Date")):
+            stream = io.BytesIO()
+            told = {"metadata": {date: None}} if date else {}
+            figure.savefig(stream, format=ending, dpi=DPI, bbox_inches="tight", pad_inches=0.12, **told)
+            files[ending] = stream.getvalue()
+    return files
 
 
 def accuracy_curves(

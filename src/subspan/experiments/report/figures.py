@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from subspan.experiments.records import Result, WeightSpace
 from subspan.experiments.report.drawings import (
     accuracy_curves,
     method_styles,
     prediction_heatmaps,
-    to_png,
+    to_files,
     weight_space_figure,
 )
-from subspan.experiments.results import MethodResult, WeightSpace
+from subspan.experiments.results import MethodResult
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,17 @@ class ReportFigure:
     title: str
     caption: str
     alt: str
-    png: bytes
+    files: Mapping[str, bytes]  # by ending
+
+    @property
+    def png(self) -> bytes:
+        return self.files["png"]
 
 
-def report_figures(results: Sequence[MethodResult]) -> list[ReportFigure]:
+def report_figures(results: Sequence[Result]) -> list[ReportFigure]:
     """Accuracy curves of each memory setting, heat maps, and the weight space with moving and with fixed targets."""
-    return [*curve_figures(results), *heatmap_figures(results), *weight_space_figures(results)]
+    sessions = [one for one in results if isinstance(one, MethodResult)]
+    return [*curve_figures(sessions), *heatmap_figures(sessions), *weight_space_figures(results)]
 
 
 def curve_figures(
@@ -43,11 +49,11 @@ def curve_figures(
         last = "; ".join(f"{result.method} {result.weighted[:, -1].mean():.1f} %" for result in chosen)
         yield ReportFigure(
             name=f"accuracy-{'with' if memory else 'without'}-memory",
-            title=f"Accuracy over sessions, {_memory(memory)}",
+            title=f"Accuracy over sessions, {chosen[0].where}",
             caption="Accuracy on all classes seen so far (base and novel weighted by numbers of classes), on base "
             f"classes and on novel classes after each session. Bands are 95 % intervals of the mean.{beside}",
             alt=f"Line charts of accuracy over sessions. All classes after the last session: {last}.",
-            png=to_png(accuracy_curves(chosen, styles, theirs)),
+            files=to_files(accuracy_curves(chosen, styles, theirs)),
         )
 
 
@@ -65,21 +71,21 @@ def heatmap_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
     names = " above ".join(result.method for result in chosen)
     yield ReportFigure(
         name="predictions",
-        title=f"Predictions of the first sessions, {_memory(chosen[0].memory)}",
+        title=f"Predictions of the first sessions, {chosen[0].where}",
         caption=f"{names}: predictions across, gold labels down, brighter is more frequent (square-root scale). Dashed "
         "lines part base from novel classes; bright columns on the right are a bias towards novel classes."
         + (" Of several feature files the first is shown." if chosen[0].splits.any() else ""),
         alt=f"Heat maps of predicted against gold labels for each session, {names}.",
-        png=to_png(prediction_heatmaps(chosen)),
+        files=to_files(prediction_heatmaps(chosen)),
     )
 
 
-def weight_space_figures(results: Sequence[MethodResult]) -> Iterator[ReportFigure]:
+def weight_space_figures(results: Sequence[Result]) -> Iterator[ReportFigure]:
     """The first result with moving targets, and the first with fixed ones; without memory first."""
     for moving in (True, False):
-        for result in sorted(results, key=lambda result: result.memory):
+        for result in sorted(results, key=lambda result: getattr(result, result.setting[0])):
             if result.weight_space is not None and result.weight_space.moving == moving:
-                yield weight_space_picture(f"{result.method}, {_memory(result.memory)}", result.weight_space)
+                yield weight_space_picture(f"{result.method}, {result.where}", result.weight_space)
                 break
 
 
@@ -94,9 +100,5 @@ def weight_space_picture(what: str, space: WeightSpace) -> ReportFigure:
         "triangles, each tied to its target, a green cross; the target "
         f"{target or 'is fixed before the session starts'}. Base classes are black; the nearest are named.",
         alt=f"Scatter plot of {len(space.base)} base rows and {len(space.novel)} novel rows with their targets.",
-        png=to_png(weight_space_figure(space)),
+        files=to_files(weight_space_figure(space)),
     )
-
-
-def _memory(memory: bool) -> str:
-    return "with memory" if memory else "without memory"

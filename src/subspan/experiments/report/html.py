@@ -1,13 +1,14 @@
-"""One self-contained HTML page with everything a run has to show; PNGs and tables as files beside it."""
+"""One self-contained HTML page with everything a run has to show; figures and tables as files beside it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from subspan.experiments.records import Result
 from subspan.experiments.report.figures import ReportFigure, report_figures
 from subspan.experiments.report.render import TEMPLATES, to_csv, to_latex, to_markdown
-from subspan.experiments.report.results_table import IMAGES, SESSIONS, results_table
+from subspan.experiments.report.results_table import IMAGES, SESSIONS, headline_of, results_table
 from subspan.experiments.report.tables import Table
 from subspan.experiments.results import MethodResult
 from subspan.files.atomic import replacing
@@ -15,10 +16,8 @@ from subspan.files.atomic import replacing
 FORMS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
 
 
-def write_report(
-    directory: str | Path, results: Sequence[MethodResult], *, title: str, facts: Mapping[str, str]
-) -> Path:
-    """Write ``report.html``, ``table.csv``, ``table.md``, ``table.tex`` and the PNGs; return the page's path.
+def write_report(directory: str | Path, results: Sequence[Result], *, title: str, facts: Mapping[str, str]) -> Path:
+    """Write ``report.html``, ``table.csv``, ``table.md``, ``table.tex`` and the figures; return the page's path.
 
     ``facts`` (command, device, date, seeds ...) are shown in their order, and after them the protocol's hash.
     """
@@ -36,13 +35,13 @@ def write_page(
     figures: Sequence[ReportFigure],
     facts: Mapping[str, str],
 ) -> Path:
-    """Write ``report.html``, each table as csv, markdown and LaTeX, and the PNGs; return the page's path.
+    """Write ``report.html``, each table as csv, markdown and LaTeX, each figure as PNG, PDF and SVG; return the page.
 
     ``findings`` are the sentences that open the page. Every file is replaced in one step, the page last.
     """
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    files = {f"{figure.name}.png": figure.png for figure in figures}
+    files = {f"{one.name}.{ending}": content for one in figures for ending, content in one.files.items()}
     files |= {f"{one.name}.{end}": form(one).encode() for one in tables for end, form in FORMS.items()}
     shown = {"title": title, "findings": findings, "tables": tables, "figures": figures, "facts": facts}
     page = TEMPLATES.get_template("page.html").render(shown, repeated=(IMAGES, SESSIONS))
@@ -52,19 +51,17 @@ def write_page(
     return directory / "report.html"
 
 
-def _findings(results: Sequence[MethodResult]) -> list[str]:
-    """The best method of each memory setting, in one sentence each."""
+def _findings(results: Sequence[Result]) -> list[str]:
+    """The best method of each setting, in one sentence each."""
     sentences = []
-    for memory in (False, True):
-        chosen = [result for result in results if result.memory == memory]
-        if not chosen:
-            continue
-        last = [result.mean_and_half_width(result.accuracy[:, -1]) for result in chosen]
-        best = int(np.argmax([mean for mean, _ in last]))
-        mean, half_width = last[best]
-        interval = f" ± {half_width:.1f}" if np.isfinite(half_width) else ""
+    for where in dict.fromkeys(one.where for one in sorted(results, key=lambda one: one.block)):
+        chosen = [result for result in results if result.where == where]
+        headline = headline_of(chosen[0])
+        found = [headline.cell_of(result) for result in chosen]
+        best = int(np.argmax([cell.value for cell in found]))
+        interval = f" ± {found[best].half_width:.1f}" if np.isfinite(found[best].half_width) else ""
         name = chosen[best].method
         rank = f"{name} has" if len(chosen) == 1 else f"the best of {len(chosen)} methods is {name}, with"
-        setting = "With memory" if memory else "Without memory"
-        sentences.append(f"{setting}, {rank} {mean:.1f}{interval} % on all test images after the last session.")
+        said = f"{where[0].upper()}{where[1:]}, {rank} {found[best].value:.1f}{interval} % on {headline.column.meaning}"
+        sentences.append(f"{said}{' after the last session' * isinstance(chosen[best], MethodResult)}.")
     return sentences

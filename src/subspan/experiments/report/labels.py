@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from subspan.arrays import FloatArray
 
 _ANGLES = np.deg2rad(np.arange(0, 360, 22.5))
+_ALONG = np.linspace(0, 1, 100)[:, None]  # where a line is looked at
 
 
 @dataclass(frozen=True)
@@ -42,28 +43,25 @@ def draw_labels(figure: Figure, axes: Axes, labels: list[Label], points: FloatAr
     common = {"ha": "left", "va": "bottom", "zorder": 7}
     drawn = [axes.text(0, 0, one.text, fontsize=one.size, color=one.color, style=one.style, **common) for one in labels]
     extents = [text.get_window_extent(canvas.get_renderer()) for text in drawn]
-    sizes = np.array([[extent.width, extent.height] for extent in extents]).reshape(-1, 2)
-    anchors = axes.transData.transform(np.array([label.anchor for label in labels]).reshape(-1, 2))
+    to_pixels, to_data = axes.transData.transform, axes.transData.inverted().transform
+    anchors = to_pixels(np.array([label.anchor for label in labels]).reshape(-1, 2))
     corners = place_labels(
         anchors,
-        sizes,
+        sizes := np.array([[extent.width, extent.height] for extent in extents]).reshape(-1, 2),
         np.array(axes.get_window_extent().extents),
-        points=axes.transData.transform(points),
+        points=to_pixels(points),
         reach=np.array([label.reach for label in labels]) * pixels,
-        segments=axes.transData.transform(ties.reshape(-1, 2)).reshape(-1, 2, 2),
+        segments=to_pixels(ties.reshape(-1, 2)).reshape(-1, 2, 2),
         clearance=3 * pixels,
     )
-    to_data = axes.transData.inverted()
     for label, text, anchor, size, corner in zip(labels, drawn, anchors, sizes, corners, strict=True):
         if np.isnan(corner).any():
             text.remove()
             continue
-        left, bottom = to_data.transform(corner)
-        text.set_position((float(left), float(bottom)))
+        text.set_position(tuple(to_data(corner)))
         end = np.clip(anchor, corner, corner + size)
         if np.linalg.norm(end - anchor) > 8 * pixels:
-            line = to_data.transform(np.stack([anchor, end]))
-            axes.plot(*line.T, color=label.color, linewidth=0.5, alpha=0.7, zorder=2)
+            axes.plot(*to_data(np.stack([anchor, end])).T, color=label.color, linewidth=0.5, alpha=0.7, zorder=2)
 
 
 def place_labels(
@@ -81,49 +79,37 @@ def place_labels(
     ``points (m, 2)`` all marks a label must not cover, ``reach (n,)`` how far from its point a label may stand,
     ``segments (k, 2, 2)`` lines better not covered. Boxes are left, bottom, right, top.
     """
-    corners = np.full(anchors.shape, np.nan)
-    boxes, marks = np.empty((0, 4)), np.concatenate([points, points], axis=1)
-    ends = np.empty((0, 2, 2)) if segments is None else segments
+    corners, direction = np.full(anchors.shape, np.nan), np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)
+    # Right and above come first where the gap is equal, as readers expect.
+    preference = 0.3 * clearance * (1 - np.cos(_ANGLES - np.deg2rad(22.5)))
+    taken = np.concatenate([points, points], axis=1)  # points, then labels
+    lines = _places(np.empty((0, 2, 2)) if segments is None else segments)  # (k, 100, 2)
     for number, (anchor, size) in enumerate(zip(anchors, sizes, strict=True)):
-        candidates, distances = _candidates(anchor, size, clearance, reach[number])
-        tried = np.concatenate([candidates, candidates + size], axis=1)  # (k, 4)
-        padded = tried + np.array([-1, -1, 1, 1]) * (clearance / 2)
-        nearest = np.clip(anchor, tried[:, :2], tried[:, 2:])
-        leader = np.stack([np.broadcast_to(anchor, candidates.shape), nearest], axis=1)
-        free = (tried[:, :2] >= frame[:2]).all(axis=1) & (tried[:, 2:] <= frame[2:]).all(axis=1)
-        free &= ~_overlap(padded, np.concatenate([boxes, marks])).any(axis=1) & ~_crosses(boxes, leader).any(axis=0)
+        gaps = np.arange(1.5 * clearance, max(reach[number], 2 * clearance), 1.5 * clearance)
+        # The label's edge, not its centre, keeps the gap: its centre lies half a size further out.
+        corner = (anchor + direction * gaps[:, None, None] + direction * size / 2 - size / 2).reshape(-1, 2)
+        box = np.concatenate([corner, corner + size], axis=1)  # (c, 4)
+        padded = box + np.array([-1, -1, 1, 1]) * (clearance / 2)
+        nearest = np.clip(anchor, corner, corner + size)
+        leaders = _places(np.stack([np.broadcast_to(anchor, corner.shape), nearest], axis=1))  # (c, 100, 2)
+        free = (corner >= frame[:2]).all(axis=1) & (box[:, 2:] <= frame[2:]).all(axis=1)
+        free &= ~_overlap(padded[:, None], taken).any(axis=1)
+        free &= ~_overlap(leaders[:, :, None], taken[len(points) :]).any(axis=(1, 2))
         if not free.any():
             continue
-        cost = np.where(free, distances + 4 * clearance * _crosses(padded, ends).sum(axis=1), np.inf)
+        crossed = _overlap(padded[:, None, None], lines).any(axis=2).sum(axis=1)
+        cost = np.where(free, (gaps[:, None] + preference).ravel() + 4 * clearance * crossed, np.inf)
         best = int(np.argmin(cost))
-        corners[number] = candidates[best]
-        boxes = np.concatenate([boxes, tried[best : best + 1]])
-        ends = np.concatenate([ends, leader[best : best + 1]])
+        corners[number] = corner[best]
+        taken, lines = np.concatenate([taken, box[[best]]]), np.concatenate([lines, leaders[[best]]])
     return corners
 
 
-def _candidates(anchor: FloatArray, size: FloatArray, clearance: float, reach: float) -> tuple[FloatArray, FloatArray]:
-    """Corners ``(k, 2)`` on rings around the anchor, and the gap ``(k,)`` between anchor and label."""
-    gaps = np.arange(1.5 * clearance, max(reach, 2 * clearance), 1.5 * clearance)
-    direction = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)  # (a, 2)
-    # The label's edge, not its centre, keeps the gap: its centre lies half a size further out.
-    centre = anchor + direction * gaps[:, None, None] + direction * size / 2  # (g, a, 2)
-    # Right and above come first where the gap is equal, as readers expect.
-    preference = 0.3 * clearance * (1 - np.cos(_ANGLES - np.deg2rad(22.5)))
-    return (centre - size / 2).reshape(-1, 2), (gaps[:, None] + preference).ravel()
+def _places(segments: FloatArray) -> FloatArray:
+    """Points along segments ``(k, 2, 2)``: ``(k, 100, 2)``."""
+    return segments[:, :1] * (1 - _ALONG) + segments[:, 1:] * _ALONG
 
 
 def _overlap(boxes: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
-    """``(k, 4)`` against ``(m, 4)``, which may be points: ``(k, m)``."""
-    a, b = boxes[:, None], others[None]
-    return np.all((a[..., :2] < b[..., 2:]) & (b[..., :2] < a[..., 2:]), axis=-1)
-
-
-def _crosses(boxes: FloatArray, segments: FloatArray) -> NDArray[np.bool_]:
-    """Whether segments ``(m, 2, 2)`` pass through boxes ``(k, 4)``, by clipping (Liang and Barsky): ``(k, m)``."""
-    start, end = segments[None, :, 0], segments[None, :, 1]  # (1, m, 2)
-    step = np.where(np.abs(end - start) < 1e-9, 1e-9, end - start)
-    low, high = (boxes[:, None, :2] - start) / step, (boxes[:, None, 2:] - start) / step  # (k, m, 2)
-    enter = np.minimum(low, high).max(axis=-1)
-    leave = np.maximum(low, high).min(axis=-1)
-    return np.maximum(enter, 0) <= np.minimum(leave, 1)
+    """Whether boxes ``(..., 4)`` or points ``(..., 2)`` overlap one another; both broadcast."""
+    return np.all((boxes[..., :2] < others[..., -2:]) & (others[..., :2] < boxes[..., -2:]), axis=-1)

@@ -19,9 +19,9 @@ class NearestClassMean(System):
     """Nearest class mean; by cosine it is the "decoupled cosine" on which CEC, FACT and TEEN build.
 
     With p_c the mean of the raw features of class c, base classes included, the score is cos(x, p_c) [C]. Variants:
-    learned base rows (``base=rows``: imprinting); features at length one before the mean (``before``) and the mean
-    itself (``after``); ``distance=euclidean``, -|x - p_c|^2, where ``before`` brings queries to length one too;
-    ``centred`` by the mean of the base training features.
+    features at length one before the mean (``before``) and the mean itself (``after``); ``distance=euclidean``,
+    -|x - p_c|^2, where ``before`` brings queries to length one too. With learned base rows it is `imprint`, with
+    centred features `prototype`.
 
     Reference: Mensink, Verbeek, Perronnin, Csurka, Distance-Based Image Classification, TPAMI 2013; here the helpers of
     CEC (Zhang et al., CVPR 2021), FACT and TEEN. Setting: multi-session, backbone trained with a cosine head of scale
@@ -33,41 +33,28 @@ class NearestClassMean(System):
     """
 
     arrays = "numpy"
+    needs = frozenset({"means"})
     name = "ncm"
     summary = "nearest class mean, by cosine (decoupled cosine) or Euclidean distance; no training"
     reference = "Mensink et al. 2013; CEC's decoupled cosine (Zhang et al. 2021)"
     marks = "C; base means under before=true ours"
     distance: Literal["cosine", "euclidean"] = option("cosine", "what is nearest: by cosine or Euclidean distance")
-    base: Literal["means", "rows"] = option("means", "base classes by their class means or by their learned rows")
     before: bool = option(False, "bring features to length one before they are averaged")
     after: bool = option(False, "bring the averages to length one")
-    centred: bool = option(False, "centre features by the mean of the base training features")
     scale: float = option(16.0, "factor on the scores before the softmax of predict_proba")
 
-    def __post_init__(self) -> None:
-        if self.base == "rows" and self.distance == "euclidean":
-            raise ValueError("learned rows are directions, not means: base=rows needs distance=cosine")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"means"} if self.centred or self.base == "means" else ())
-
     def base_rows(self, base: Base) -> Array:
-        if self.base == "rows":
-            return unit(base.rows)
-        return self._averaged(self._represent(base, base.means))
+        return self._averaged(self._represent(base.means))
 
     def learn(self, state: State, session: Session) -> State:
-        means = class_means(self._represent(state.base, session.support), session.labels, session.classes)
+        means = class_means(self._represent(session.support), session.labels, session.classes)
         return state.after(rows=with_learned(state, session, self._averaged(means)))
 
     def scores(self, state: State, queries: Array) -> Array:
         score = cosine_scores if self.distance == "cosine" else euclidean_scores
-        return self.scale * score(state.rows, self._represent(state.base, queries))
+        return self.scale * score(state.rows, self._represent(queries))
 
-    def _represent(self, base: Base, features: Array) -> Array:
-        if self.centred:
-            features = features - base.center
+    def _represent(self, features: Array) -> Array:
         return unit(features) if self.before else features
 
     def _averaged(self, means: Array) -> Array:

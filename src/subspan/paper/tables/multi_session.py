@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from subspan.experiments.metrics import interval_half_width, paired_tests
-from subspan.experiments.report.results_table import SESSIONS, Measure, cell_of, measures_of
+from subspan.experiments.report.results_table import SESSIONS, Measure, measures_of
 from subspan.experiments.report.tables import Cell, Column, Row, Table, not_below_best
 from subspan.experiments.results import MethodResult
 from subspan.paper.published import MULTI_SESSION, OURS, PUBLISHED, QUOTED, Published, PublishedRow, Rows
@@ -52,7 +52,7 @@ COLUMNS = tuple(measure.column for measure in MEASURES)
 
 def our_cells(result: MethodResult) -> dict[str, Cell]:
     """One line of ours."""
-    return {measure.column.key: cell_of(result, measure) for measure in MEASURES}
+    return {measure.column.key: measure.cell_of(result) for measure in MEASURES}
 
 
 def all_cells(results: Sequence[MethodResult]) -> list[dict[str, Cell]]:

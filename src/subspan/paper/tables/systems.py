@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from subspan.experiments.report.drawings import BLUE, VERMILION, new_figure, plain_axes, to_png
+from subspan.experiments.report.drawings import BLUE, VERMILION, new_figure, plain_axes, to_files
 from subspan.experiments.report.figures import ReportFigure
 from subspan.experiments.report.labels import Label, draw_labels
 from subspan.experiments.report.tables import Row, Table
@@ -93,5 +93,5 @@ def cost_picture(runs: Sequence[Run[MethodResult]]) -> ReportFigure:
         "beyond its base session: training of the system's own part (orange squares), all sessions and scoring. "
         f"Highest: {max(points, key=lambda name: points[name][1])}.",
         alt=f"Scatter plot of accuracy against cost. {told}.",
-        png=to_png(figure),
+        files=to_files(figure),
     )

@@ -1,16 +1,17 @@
-"""Which device a name stands for, and several of them: PyTorch DDP through Lightning Fabric, started by torchrun.
+"""Which device a name stands for, and several of them: PyTorch's distributed data parallel, started by torchrun.
 
 Every process takes its part of each global batch, and gradients are averaged, so the trajectory is that of one process
 at the same global batch, but for batch statistics (each process's own; running statistics are averaged after every
 epoch), dropout noise and the partners of mixed images.
 """
 
+import atexit
 import os
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from subspan.backbones.network import Network
 from subspan.backbones.parts.noise import derive_seed
@@ -41,32 +42,24 @@ def free_memory(device: torch.device) -> float:
 class Processes:
     """This process among its fellows; with one process all verbs do nothing."""
 
-    def __init__(self, device: torch.device, fabric: Any = None) -> None:
-        self.device, self._fabric = device, fabric
-        self.rank, self.count = (0, 1) if fabric is None else (fabric.global_rank, fabric.world_size)
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        several = distributed.is_available() and distributed.is_initialized()
+        self.rank, self.count = (distributed.get_rank(), distributed.get_world_size()) if several else (0, 1)
         self.first = self.rank == 0  # it writes files and shows progress
 
     @classmethod
     def start(cls, device_name: str) -> "Processes":
         """Join the processes that torchrun started, or be the only one."""
-        count = int(os.environ.get("WORLD_SIZE", "1"))
-        if count == 1:
-            return cls(find_device(device_name))
-        try:
-            from lightning.fabric import Fabric
-            from lightning.fabric.strategies import DDPStrategy
-        except (ImportError, RuntimeError) as error:
-            raise RuntimeError(f"training over several processes needs subspan[train] (lightning): {error}") from error
-        here = int(os.environ.get("LOCAL_WORLD_SIZE", count))
-        fabric = Fabric(
-            accelerator=find_device(device_name).type,
-            devices=here,
-            num_nodes=count // here,
-            strategy=DDPStrategy(broadcast_buffers=False),
-            precision="32-true",  # the step sets its own
-        )
-        fabric.launch()
-        return cls(fabric.device, fabric)
+        device = find_device(device_name)
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            if device.type == "cuda":
+                device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+                torch.cuda.set_device(device)
+            if not distributed.is_initialized():
+                distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+                atexit.register(distributed.destroy_process_group)
+        return cls(device)
 
     @property
     def device_name(self) -> str:
@@ -79,24 +72,24 @@ class Processes:
         chosen = ("graph" if self.device.type == "cuda" else "eager") if asked == "auto" else asked
         return "compiled" if chosen == "graph" and self.count > 1 else chosen
 
-    def wrap(self, network: Network, seed: int) -> tuple[nn.Module, Callable[[Tensor], None]]:
-        """What maps images to logits and takes gradients, and how to go backward through it."""
-        if self._fabric is None:
-            return network, Tensor.backward
+    def wrap(self, network: Network, seed: int) -> nn.Module:
+        """What maps images to logits, and shares gradients where several processes train."""
+        if self.count == 1:
+            return network
         network.reseed(derive_seed(seed, "noise", self.rank))
-        return self._fabric.setup_module(network), self._fabric.backward
+        return DistributedDataParallel(network, broadcast_buffers=False)
 
     def share_statistics(self, network: nn.Module) -> None:
         """Average floating-point buffers (running batch statistics) over the processes."""
-        if self._fabric is None:
-            return
-        for buffer in network.buffers():
+        for buffer in network.buffers() if self.count > 1 else ():
             if buffer.is_floating_point():
-                buffer.copy_(self._fabric.all_reduce(buffer, reduce_op="mean"))
+                distributed.all_reduce(buffer)
+                buffer.div_(self.count)
 
     def sums(self, *values: float) -> tuple[float, ...]:
         """Sums of numbers over the processes."""
-        if self._fabric is None:
+        if self.count == 1:
             return values
-        total = self._fabric.all_reduce(torch.tensor(values, dtype=torch.float64, device=self.device), reduce_op="sum")
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        distributed.all_reduce(total)
         return tuple(total.tolist())

@@ -43,7 +43,7 @@ class TrainStep:
         self._store, self._seed, self._processes, device = store, job.seed, processes, processes.device
         self.steps_per_epoch = len(rows) // recipe.batch_size
         self.sizes = list(dict.fromkeys(map(recipe.size_at, range(recipe.epochs))))
-        model, self._backward = processes.wrap(network, job.seed)
+        model = processes.wrap(network, job.seed)
         augment = Augment(recipe, derive_seed(job.seed, "augment")).to(device)
         self._parts: tuple[Callable[..., Any], ...] = model, augment, loss_and_correct  # that can be compiled
         self.optimiser = create_optimiser(recipe, network.named_parameters())
@@ -73,7 +73,7 @@ class TrainStep:
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._bf16):
             logits = model(images)
         loss, correct = score(logits, labels, labels.index_select(0, partner), share)
-        self._backward(loss)
+        loss.backward()
         self.rate.copy_(self._rates.index_select(0, self.step.view(1)).view(()))
         self.optimiser.step(self.rate)
         with torch.no_grad():
