@@ -99,10 +99,10 @@ def test_more_examples_give_the_statistics_of_all():
     np.testing.assert_allclose(factors.mT @ factors, parts, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("width", [30, 300])
-def test_ranpac_is_ridge_regression_on_drawn_examples(width):
+@pytest.mark.parametrize(("width", "alpha"), [(30, 0.0), (300, 0.4)])
+def test_ranpac_is_ridge_regression_on_drawn_examples(width, alpha):
     """The same draws, one class after the other, and scikit-learn's regression on one-hot targets."""
-    method = create_method(f"ranpac:width={width},factors=3,samples=40,ridge=0.2,beta=0.25,seed=7")
+    method = create_method(f"ranpac:width={width},factors=3,samples=40,ridge=0.2,beta=0.25,alpha={alpha},seed=7")
     state = learn(method)
     rows = state.rows.copy()
     rows[1, 0] += 0.1  # a base class that has learned more in one of the problems
@@ -115,10 +115,36 @@ def test_ranpac_is_ridge_regression_on_drawn_examples(width):
         for c in range(C0 + K):
             drawn = noise((40, D + 3), 7 + 1 + c, QUERIES)
             spread = drawn[:, :D] @ root.T + drawn[:, D:] @ factors[problem, c]
-            examples.append(means[problem, c] + (spread if c < C0 else 0.5 * spread))
+            similar = np.exp([16 * unit(means[problem, c]) @ unit(means[problem, b]) for b in range(C0)])
+            borrowed = similar / similar.sum() @ means[problem, :C0]
+            novel = (1 - alpha) * means[problem, c] + alpha * borrowed + 0.5 * spread
+            examples.append(means[problem, c] + spread if c < C0 else novel)
         points = np.maximum(np.concatenate(examples) @ projection, 0)
         decay = 0.2 * (points**2).sum(0).mean()
         targets = np.repeat(np.eye(C0 + K), 40, axis=0)
         ridge = Ridge(alpha=decay, fit_intercept=False).fit(points, targets)
         expected = ridge.predict(np.maximum(QUERIES @ projection, 0))
         np.testing.assert_allclose(found[problem], expected, rtol=1e-7, atol=1e-9)
+
+
+def test_ranpacs_ridge_is_the_best_on_held_out_examples_with_classes_counted_alike():
+    """The first fifth of each class is held out; every class weighs the same, in the regression and in its error."""
+    chosen, choices = [], (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+    method = create_method("ranpac")
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        labels = np.repeat(np.arange(3), (40, 15, 7))
+        seen = np.maximum(rng.normal(size=(3, 12))[labels] + (1 + labels[:, None]) * rng.normal(size=(62, 12)), 0)
+        held = np.concatenate([np.flatnonzero(labels == c)[: np.bincount(labels)[c] // 5] for c in range(3)])
+        kept = np.setdiff1d(np.arange(62), held)
+        weight = 1 / np.bincount(labels[kept])[labels[kept]]
+        decay = (weight[:, None] * seen[kept] ** 2).sum(0).mean()
+        errors = []
+        for ridge in choices:
+            fit = Ridge(alpha=ridge * decay, fit_intercept=False)
+            fit.fit(seen[kept], np.eye(3)[labels[kept]], sample_weight=weight)
+            missed = ((fit.predict(seen[held]) - np.eye(3)[labels[held]]) ** 2).sum(1)
+            errors.append(np.mean([missed[labels[held] == c].mean() for c in range(3)]))
+        chosen.append(choices[int(np.argmin(errors))])
+        assert method.chosen_ridge(seen, labels) == chosen[-1]  # type: ignore[attr-defined]
+    assert {choices[0], choices[-1]} < set(chosen), "or the ends of the list are never seen"
