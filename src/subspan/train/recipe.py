@@ -1,13 +1,12 @@
 """How a base session is trained: one frozen record, every default visible, and the named recipes."""
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 from subspan.backbones.parts.noise import derive_seed
-from subspan.values import check_options, finite, option
+from subspan.values import check_options, converted, finite, option
 
 # Mean and standard deviation per channel that the released code divides by, in units of 255.
 MEAN = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
@@ -141,18 +140,14 @@ def member_recipe(recipe: Recipe, member: int = 0) -> Recipe:
 
 def varied_values(varied: Sequence[str], member: int) -> dict[str, Any]:
     """What sets one member, counted from 0, apart from the others, by field."""
-    known = [field.name for field in dataclasses.fields(Recipe) if field.name not in _SHARED]
+    kinds = {name: kind for name, kind in get_type_hints(Recipe).items() if name not in _SHARED}
     values: dict[str, Any] = {}
     for entry in varied:
         name, _, listed = entry.partition("=")
-        if name not in known:
-            raise ValueError(f"members may differ in {', '.join(known)}; got varied {entry!r}")
-        choices, default = listed.split("/"), getattr(Recipe, name)
-        text = choices[member % len(choices)]
-        try:
-            values[name] = {"true": True, "false": False}[text] if isinstance(default, bool) else type(default)(text)
-        except (KeyError, ValueError):
-            raise ValueError(f"varied {name} must be like {json.dumps(default)}, got {text!r}") from None
+        if name not in kinds:
+            raise ValueError(f"members may differ in {', '.join(kinds)}; got varied {entry!r}")
+        choices = listed.split("/")
+        values[name] = converted(f"varied {name}", choices[member % len(choices)], kinds[name])
     return values
 
 
