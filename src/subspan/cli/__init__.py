@@ -25,7 +25,7 @@ COMMANDS = {  # of each command the title that it is listed below, and its file
         (
             "Photographs",
             "catalogue",
-            "init add predict evaluate classes sessions undo rename remove prune export backbones",
+            "init add predict evaluate classes sessions undo rename remove rebase prune export backbones",
         ),
         ("Photographs", "serve", "serve"),
         ("Photographs", "compare", "compare"),

@@ -263,6 +263,24 @@ def remove(
     _show(entry, as_json, f"Session {entry.session}: {tables.what(entry)}.")
 
 
+def rebase(
+    catalogue: CataloguePath,
+    photographs: Annotated[Path, typer.Argument(metavar="FOLDER", help=FOLDER)],
+    backbone: Annotated[str, typer.Option(help="Network that sees the photographs from now on (`subspan backbones`).")],
+    skip_bad: SkipBad = False,
+    as_json: Json = False,
+) -> None:
+    """Make a catalogue again with another network: the same sessions, from photographs of all its classes.
+
+    Example: subspan rebase birds.subspan photos/ --backbone best
+    """
+    from subspan.catalogue.rebase import rebase as made_again  # here: few need it
+
+    with shown_stages() as progress, inputs.photographs_by_class(photographs) as by_class:
+        _, report = made_again(catalogue, by_class, backbone, skip_bad=skip_bad, progress=progress)
+    _show(report, as_json, tables.init_text(catalogue, report))
+
+
 def prune(
     catalogue: CataloguePath,
     keep: Annotated[int | None, typer.Option(help="Keep so many of the last; default all not undone.")] = None,
