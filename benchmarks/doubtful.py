@@ -37,13 +37,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-from subspan.catalogue.doubts import left_out_probabilities
+from subspan.catalogue.doubts import left_out_scores
 
 Quality = Callable[[NDArray, NDArray], NDArray]  # of labels (n,) of features (n, d): low where one looks wrong
 
 
 def subspan(features: NDArray, labels: NDArray) -> dict[str, NDArray]:
-    return {"subspan": left_out_probabilities(features, labels)[np.arange(len(labels)), labels]}
+    return {"subspan": left_out_scores(features, labels)[np.arange(len(labels)), labels]}
 
 
 def cleanlab(features: NDArray, labels: NDArray) -> dict[str, NDArray]:

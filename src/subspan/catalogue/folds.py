@@ -3,7 +3,7 @@
 Nothing is withheld from the catalogue itself. A photograph that is the only one of its class is not asked about.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -40,40 +40,35 @@ class Unseen:
         return cls(familiarities, temperature, 100 * float((scores.argmax(axis=1) == labels).mean()))
 
 
-def folds_of(labels: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The fold of every example (n,): those of each class are spread over all folds.
-
-    >>> folds_of(np.array([0, 0, 0, 1]))
-    array([0, 1, 2, 1])
-    """
-    fold = np.empty(len(labels), np.int64)
-    for label in np.unique(labels):
-        places = np.flatnonzero(labels == label)
-        fold[places] = (np.arange(len(places)) + label) % FOLDS
-    return fold
-
-
-def asked_unseen(fit: Callable[[NDArray[np.bool_]], Model], features: FloatArray, names: NDArray[np.str_]) -> Unseen:
-    """What the models of the other folds say of every example (n,) that is not the only one of its class.
+def by_folds(
+    fit: Callable[[NDArray[np.bool_]], Model], labels: NDArray[np.integer]
+) -> Iterator[tuple[Model, NDArray[np.bool_]]]:
+    """For each fold, which has its share of every class, the model of all other examples, and which these are not (n,).
 
     Parameters
     ----------
     fit : gives the model of the examples that are marked (n,).
     """
-    classes, labels, counts = np.unique(names, return_inverse=True, return_counts=True)
-    fold, several = folds_of(labels), (counts > 1)[labels]
-    scores, truth, familiarities = [], [], []
+    fold = np.empty(len(labels), np.int64)
+    for label in np.unique(labels):
+        places = np.flatnonzero(labels == label)
+        fold[places] = (np.arange(len(places)) + label) % FOLDS
     for number in np.unique(fold):
-        left, asked = fold != number, (fold == number) & several
-        if not asked.any() or len(np.unique(labels[left])) < 2:  # of one class there is no model
-            continue
-        model = fit(left)
+        out = fold == number
+        if len(np.unique(labels[~out])) > 1:  # of one class there is no model
+            yield fit(~out), out
+
+
+def asked_unseen(fit: Callable[[NDArray[np.bool_]], Model], features: FloatArray, names: NDArray[np.str_]) -> Unseen:
+    """What the models of the other folds say of every example (n,) that is not the only one of its class."""
+    classes, labels, counts = np.unique(names, return_inverse=True, return_counts=True)
+    parts = []
+    for model, out in by_folds(fit, labels):
+        asked = out & (counts > 1)[labels]
         found = model.class_scores(features[asked])
-        columns = np.searchsorted(classes, model.classes_)
-        scores.append(np.repeat(found.min(axis=1, keepdims=True), len(classes), 1))  # least for what was not taught
-        scores[-1][:, columns] = found
-        truth.append(labels[asked])
-        familiarities.append(model.familiarity(features[asked]))
-    if not scores:
+        scores = np.repeat(found.min(axis=1, keepdims=True), len(classes), 1)  # least for what was not taught
+        scores[:, np.searchsorted(classes, model.classes_)] = found
+        parts.append((scores, labels[asked], model.familiarity(features[asked])))
+    if not sum(len(truth) for _, truth, _ in parts):
         return Unseen(np.zeros(0))
-    return Unseen.judged(model, *map(np.concatenate, (scores, truth, familiarities)))
+    return Unseen.judged(model, *map(np.concatenate, zip(*parts, strict=True)))
