@@ -73,27 +73,31 @@ def test_they_are_listed_and_explained_by_name(installed):
 
 
 def results_of(path):
-    """What a run says of each method, but for its seconds."""
-    return [{key: value for key, value in one.items() if key != "seconds"} for one in json.loads(path.read_text())]
+    """What a run says of each method, but for its seconds and the command, which has the number of workers."""
+    told = json.loads(path.read_text())
+    return [{key: value for key, value in one.items() if key not in ("seconds", "run")} for one in told]
 
 
 FOUR = [word for spec in SPECS for word in ("--method", spec)]
 QUICK = ("--ways", "3", "--shots", "2", "--draws", "2", "--no-memory")
+EPISODES = ("--protocol", "single-session", "--shots", "2", "--count", "6")
 
 
-def test_bench_gives_the_same_numbers_with_any_number_of_workers(installed, features, tmp_path):
+@pytest.mark.parametrize("protocol", [QUICK, EPISODES], ids=["multi-session", "single-session"])
+def test_bench_gives_the_same_numbers_with_any_number_of_workers(installed, features, tmp_path, protocol):
     for workers in (1, 2):
-        subspan("bench", features, *FOUR, *QUICK, "--workers", workers, "--json", tmp_path / f"{workers}.json")
+        subspan("bench", features, *FOUR, *protocol, "--workers", workers, "--json", tmp_path / f"{workers}.json")
     first, second = (results_of(tmp_path / f"{workers}.json") for workers in (1, 2))
     assert first == second
     assert [one["method"].partition(":")[0] for one in first] == ["offset", "average", "running", "margin"]
 
 
 @pytest.mark.slow
-def test_bench_gives_the_same_numbers_on_ray(installed, features, tmp_path):
+@pytest.mark.parametrize("protocol", [QUICK, EPISODES], ids=["multi-session", "single-session"])
+def test_bench_gives_the_same_numbers_on_ray(installed, features, tmp_path, protocol):
     pytest.importorskip("ray", reason="needs ray: pip install 'subspan[ray]'")
     for where in ("--workers=1", "--ray"):
-        subspan("bench", features, *FOUR, *QUICK, where, "--json", tmp_path / f"{where}.json")
+        subspan("bench", features, *FOUR, *protocol, where, "--json", tmp_path / f"{where}.json")
     assert results_of(tmp_path / "--ray.json") == results_of(tmp_path / "--workers=1.json")
 
 
