@@ -113,7 +113,7 @@ def test_no_write_was_forgotten(client):
     assert {write: list(kinds) for write, kinds in bodies.items()} == {
         "POST /predict": ["multipart/form-data"],
         "POST /classes": ["multipart/form-data"],
-        "POST /undo": [JSON],
+        **{f"POST /{path}": [JSON] for path in ("undo", "redo", "rename", "merge", "remove")},
     }
     for kinds in bodies.values():
         (content,) = kinds.values()

@@ -8,7 +8,7 @@ import pytest
 from fastapi.routing import APIRoute
 from uploading import TOKEN, WRITE, add, pictures
 
-from subspan.serve.access import ASKING, Access, Token, find_tokens
+from subspan.serve.access import ASKING, PAGE, Access, Token, find_tokens
 from subspan.serve.app import create_app
 from subspan.serve.guard import Guard
 from subspan.serve.service import Service
@@ -26,7 +26,6 @@ READ = (
     "/docs",
     "/nowhere",
 )
-PAGE = ("/", "/page.css", "/page.js", "/icon.svg")
 NEEDS_TOKEN = {"error": "this needs the token that the service was started with"}
 WRONG = (
     "",
@@ -76,9 +75,7 @@ def test_no_route_was_forgotten(colours):
     routes = {(method, route.path) for route in app.routes if isinstance(route, APIRoute) for method in route.methods}
     assert {route for route in routes if not access.needs_token(*route)} == {("GET", path) for path in PAGE}
     local = Access(ServeSettings(), [Token(TOKEN)])
-    assert {path for method, path in routes if method == "POST" and not local.needs_token(method, path)} == ASKING - {
-        "/review"
-    }
+    assert {path for method, path in routes if method == "POST" and not local.needs_token(method, path)} == ASKING
 
 
 def test_a_page_of_another_site_gets_nothing(client):

@@ -1,7 +1,9 @@
 """The page in a real Chromium, as a person uses it."""
 
+import csv
 import os
 import shutil
+import subprocess
 import threading
 from pathlib import Path
 
@@ -27,8 +29,22 @@ pytestmark = [
 def browser():
     """One browser for all tests; its own sandbox cannot work for root, as in containers."""
     with sync_api.sync_playwright() as playwright:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        arguments = ["--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"]  # a camera, allowed
+        arguments += ["--no-sandbox"] if os.geteuid() == 0 else []
         yield playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory) -> str:
+    """The script of axe-core, which finds what keeps people from using a page."""
+    folder = tmp_path_factory.mktemp("axe")
+    command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), "axe-core@4"]
+    if shutil.which("npm") is None:
+        pytest.skip("no npm here, which fetches axe-core")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        pytest.skip(f"npm cannot fetch axe-core: {done.stderr.strip()[-200:]}")
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
 @pytest.fixture
@@ -120,7 +136,7 @@ def test_add_classify_and_undo(visit, colours, dahlias):
     page.set_input_files("#classify-files", dahlias[4])
     page.locator("#answers .bars").wait_for()
     before = text(page, "#answers h3")
-    assert before in BASE
+    assert before in (*BASE, "None of these")
     shares = [float(number.removesuffix(" %")) for number in page.locator("#answers .number").all_inner_texts()]
     assert len(shares) == 4
     assert sum(shares) == pytest.approx(100, abs=0.3)
@@ -151,6 +167,7 @@ def test_add_classify_and_undo(visit, colours, dahlias):
     wait_for_text(page, "#map-text", "Nearest to dahlia among the base classes: ")
     assert all(name in text(page, "#map-text") for name in near)
     assert page.locator("#map-picture circle").count() == 5
+    assert sorted(page.locator("#map-picture text").all_text_contents()) == sorted([*BASE, "dahlia"])
     assert page.locator("#map-picture circle.newest").count() == 1
     assert page.locator("#map-picture circle.near").count() == len(near) == 3
 
@@ -173,13 +190,13 @@ def test_the_progress_is_shown_and_questions_are_answered_meanwhile(visit, dahli
     assert page.get_by_role("button", name="Add", exact=True).is_disabled()
     page.set_input_files("#classify-files", dahlias[4])
     page.locator("#answers .bars").wait_for()
-    assert text(page, "#answers h3") in BASE
+    assert text(page, "#answers h3") in (*BASE, "None of these")
     go.set()
     wait_for_text(page, "#report-title", "Learned dahlia from 3 images")
     wait_for_text(page, "#answers h3", "dahlia")
 
 
-def test_a_bad_file_is_explained_and_nothing_is_learned(visit, colours, dahlias, broken):
+def test_a_bad_file_is_explained_and_costs_itself_alone(visit, colours, dahlias, broken):
     page = visit()
     page.set_input_files("#classify-files", [dahlias[0], broken])
     wait_for_text(page, "#classify-status", "1 image could not be classified")
@@ -187,9 +204,119 @@ def test_a_bad_file_is_explained_and_nothing_is_learned(visit, colours, dahlias,
     assert page.locator("#answers .bars").count() == 1  # the good one is answered
     fill_in(page, "dahlia", [dahlias[0], broken])
     page.get_by_role("button", name="Add", exact=True).click()
-    wait_for_text(page, "#add-status", "Image number 2 is none of JPEG, PNG, WEBP, GIF, BMP.")
-    assert page.locator("#examples img").count() == 2  # still there, to be mended
-    assert len(colours.sessions()) == 1
+    wait_for_text(page, "#report-title", "Learned dahlia from 1 image")
+    assert text(page, "#add-status") == "Image number 2 is none of JPEG, PNG, WEBP, GIF, BMP: left out."
+    assert colours.sessions()[-1].examples == 1
+
+
+def test_a_wrong_answer_is_corrected_by_keyboard_alone(visit, colours, dahlias):
+    page = visit()
+    page.set_input_files("#classify-files", dahlias[0])
+    page.locator(".correction").wait_for()
+    for name, kind in (("dahlia", "add_classes"), ("red", "add_examples")):
+        page.locator("#clear").focus()
+        while not page.evaluate("document.activeElement.textContent.startsWith('Wrong, it is')"):
+            page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.keyboard.type(name)
+        page.keyboard.press("Enter")
+        wait_for_text(page, "#classify-status", f"Learned that dahlia 0.jpg shows {name}.")
+        entry = colours.sessions()[-1]
+        assert (entry.kind, entry.classes, entry.examples) == (kind, (name,), 1)
+        assert page.evaluate("document.activeElement.tagName") == "H3"
+    assert text(page, "#summary") == "5 classes, 1 of them added"
+
+
+def test_a_folder_is_answered_several_at_once_with_its_progress_and_saved(
+    visit, colours, dahlias, monkeypatch, tmp_path
+):
+    features, go, asked = colours.backbone.features, threading.Event(), []
+
+    def hold(images, **options):
+        assert go.wait(60)
+        return features(images, **options)
+
+    page = visit()
+    monkeypatch.setattr(colours.backbone, "features", hold)
+    page.on("request", lambda one: asked.append(one.url) if one.url.endswith("predict") else None)
+    (tmp_path / "notes.txt").write_text("no image")
+    for i in range(8):
+        (tmp_path / f"green {i}.png").write_bytes(made.encoded(made.photographs("green", 1, seed=i)[0]))
+    page.set_input_files("#classify-folder", tmp_path)
+    wait_for_text(page, "#classify-status", "0 of 8 images looked at …")
+    assert page.get_by_role("progressbar", name="Progress of classifying").is_visible()
+    page.wait_for_timeout(300)
+    assert len(asked) == 3
+    go.set()
+    wait_for_text(page, "#classify-status", "Answers: green (")
+    sync_api.expect(page.locator("#classify-progress")).to_be_hidden()
+    starts = {round(bar.bounding_box()["x"]) for bar in page.locator("#answers .track").all()}
+    assert len(starts) == 1  # bars of all answers stand below each other
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the answers as CSV").click()
+    with open(download.value.path(), encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [Path(row["file"]).name for row in rows] == [f"green {i}.png" for i in range(8)]
+    files = [(tmp_path / f"green {i}.png").read_bytes() for i in range(8)]
+    expected = colours.predict(files, reject=True)
+    assert [row["answer"] for row in rows] == [one.name or "none of these" for one in expected]
+    assert [float(row["probability 1"]) for row in rows] == pytest.approx(
+        [one.candidates[0].probability for one in expected]
+    )
+
+
+def test_none_of_these_is_offered_unless_asked_otherwise(visit, colours):
+    page = visit()
+    brown = next(one for one in made.photographs("brown", 20) if colours.predict([one], reject=True)[0].rejected)
+    image = {"name": "brown.png", "mimeType": "image/png", "buffer": made.encoded(brown)}
+    page.set_input_files("#classify-files", image)
+    wait_for_text(page, "#classify-status", "Answers: none of these.")
+    page.get_by_label("It may answer").uncheck()
+    wait_for_text(page, "#classify-status", f"Answers: {colours.predict([brown])[0].name}.")
+
+
+def test_a_class_is_renamed_merged_and_removed_and_all_of_it_taken_back_and_brought_back(visit, colours):
+    page = visit()
+    page.locator("#classes-title").click()
+    names = lambda: page.locator("#classes li > span").all_inner_texts()  # noqa: E731
+    page.get_by_role("button", name="Change red").click()
+    page.locator("#class-name").fill("scarlet")
+    page.keyboard.press("Enter")
+    wait_for_text(page, "#history-status", "red is scarlet now.")
+    page.get_by_role("button", name="Change scarlet").click()
+    page.locator("#class-other").select_option("yellow")
+    page.get_by_role("button", name="Merge", exact=True).click()
+    wait_for_text(page, "#history-status", "yellow is a part of scarlet now.")
+    page.get_by_role("button", name="Change green").click()
+    page.get_by_role("button", name="Remove it").click()
+    wait_for_text(page, "#history-status", "green is removed.")
+    assert names() == ["blue", "scarlet"]
+    page.get_by_role("button", name="Change blue").click()
+    page.locator("#class-name").fill("scarlet")
+    page.get_by_role("button", name="Rename", exact=True).click()
+    wait_for_text(page, "#class-status", "scarlet")  # taken already: why, where it was asked for
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Go back here: 4 base classes").click()
+    wait_for_text(page, "#history-status", "Taken back, and what came after it: Renamed red to scarlet.")
+    assert names() == sorted(BASE)
+    for sentence in ("Renamed red to scarlet", "Merged scarlet with yellow", "Removed green"):
+        page.get_by_role("button", name=f"Bring back: {sentence}").click()
+        wait_for_text(page, "#history-status", f"Brought back: {sentence}.")
+    assert names() == ["blue", "scarlet"]
+    sync_api.expect(page.locator("#redo")).to_be_hidden()
+
+
+def test_a_picture_of_the_camera_is_used_once_it_is_confirmed(visit):
+    page = visit()
+    page.locator('[data-zone="classify"]').get_by_role("button", name="Camera").click()
+    page.get_by_role("button", name="Take the picture").click()
+    page.get_by_role("button", name="Again").click()
+    page.get_by_role("button", name="Take the picture").click()
+    assert page.locator("#answers li").count() == 0
+    page.get_by_role("button", name="Use it").click()
+    wait_for_text(page, "#classify-status", "Answers: ")
+    assert text(page, "#answers small").startswith("camera ")
+    assert page.evaluate("document.getElementById('camera-video').srcObject.active") is False
 
 
 def test_without_the_token_nothing_is_learned_and_it_is_asked_for(visit, colours, dahlias):
@@ -281,7 +408,7 @@ def test_a_read_only_page_and_the_description_for_programs(visit):
     wait_for_text(page, "#add-status", "This service answers questions only.")  # another request than the operations
     assert page.get_by_role("button", name="Add", exact=True).is_disabled()
     described = page.locator("#operations h3").all_inner_texts()
-    assert {"POST /predict", "POST /classes", "GET /classes", "POST /undo", "GET /metrics"} <= set(described)
+    assert {"POST /predict", "POST /classes", "GET /classes", "POST /redo", "GET /metrics"} <= set(described)
 
 
 CONTRAST = """() => {
@@ -316,23 +443,32 @@ UNNAMED = """() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1200])
-def test_everyone_can_read_and_reach_it(visit, dahlias, broken, scheme: str, width: int):
+def test_everyone_can_read_and_reach_it(visit, axe, dahlias, broken, scheme: str, width: int):
     page = visit(color_scheme=scheme, viewport={"width": width, "height": 800}, has_touch=width == 360)
     page.set_input_files("#classify-files", [dahlias[0], broken])
     wait_for_text(page, "#classify-status", "1 image could not be classified")
     fill_in(page, "a class with a very long name that goes on and on and on", dahlias[:2])
     page.get_by_role("button", name="Add", exact=True).click()
     wait_for_text(page, "#report-title", "Learned a class with a very long name")
+    page.locator(".correction button").first.click()
     page.locator("summary").evaluate_all("all => all.forEach((one) => one.parentElement.open = true)")
     page.locator("#operations section").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert page.evaluate(CONTRAST) == []
     assert page.evaluate(UNNAMED) == []
-    assert page.get_by_text("Camera").first.is_visible() == (width == 360)
+    page.evaluate(axe)
+    for opener, closer in ((None, None), ("#classes button", "#class-cancel"), ("#token-button", "#token-cancel")):
+        if opener:
+            page.locator(opener).first.click()
+        found = page.evaluate("axe.run()")["violations"]
+        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+        if closer:
+            page.locator(closer).click()
     reached = set()
     page.evaluate("document.activeElement.blur()")
-    for _ in range(40):
+    for _ in range(60):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id"))
-    wanted = {"token-button", "classify-files", "reject", "clear", "name", "add-files", "add-button", "undo"}
+    wanted = {"token-button", "classify-files", "classify-folder", "reject", "save", "clear", "name", "add-files"}
+    wanted |= {"add-folder", "add-button", "undo"}
     assert wanted <= reached

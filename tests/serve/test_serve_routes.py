@@ -4,11 +4,13 @@ import threading
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from uploading import BASE, WRITE, add, pictures, undo, uploads
+from uploading import BASE, TOKEN, WRITE, add, pictures, uploads, write
 
 import made_photographs as made
 from subspan.catalogue.catalogue import Catalogue
-from subspan.files.store import StoreError, load_version, make_version, write
+from subspan.files.store import StoreError, load_version, make_version
+from subspan.files.store import write as write_store
+from subspan.serve.access import Token
 from waiting import wait_until
 
 
@@ -46,7 +48,7 @@ def test_predict_may_say_none_of_these(client, colours: Catalogue):
     for share in ("0.0001", "5e-324"):
         refused = client.post("/predict", files=uploads(*images), data={"reject": "true", "reject_share": share})
         assert refused.status_code == 422
-        assert "held-out examples" in refused.json()["error"]
+        assert "photographs asked of models" in refused.json()["error"]
 
 
 def test_add_log_map_and_undo(client, colours: Catalogue):
@@ -68,10 +70,10 @@ def test_add_log_map_and_undo(client, colours: Catalogue):
     assert sum(one["near"] for one in points) == 3
 
     assert add(client, "white wolf", 2).json()["kind"] == "add_examples"
-    assert undo(client).json()["kind"] == "add_examples"
-    assert undo(client).json()["classes"] == ["white wolf"]
+    assert write(client, "/undo").json()["kind"] == "add_examples"
+    assert write(client, "/undo").json()["classes"] == ["white wolf"]
     assert names(client) == sorted(BASE)
-    nothing = undo(client)
+    nothing = write(client, "/undo")
     assert nothing.status_code == 409
     assert "nothing to undo" in nothing.json()["error"]
 
@@ -85,6 +87,58 @@ def test_undo_takes_back_only_what_the_client_saw(client):
     assert "pink" in names(client)
     assert client.post("/undo", json={"version": added}, headers=WRITE).status_code == 200
     assert "pink" not in names(client)
+
+
+def test_classes_are_renamed_merged_and_removed_and_nothing_is_final(client, colours: Catalogue):
+    first, base = colours.version, sorted(BASE)
+    steps = [
+        ("/rename", {"name": "red", "new_name": " dark \t red "}, ["blue", "green", "dark red", "yellow"]),
+        ("/merge", {"name": "blue", "other": "yellow"}, ["blue", "green", "dark red"]),
+        ("/remove", {"name": "green"}, ["blue", "dark red"]),
+    ]
+    for path, body, after in steps:
+        answer = write(client, path, **body)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["version"] == colours.version
+        assert names(client) == after
+    kinds = [one["kind"] for one in client.get("/sessions").json()["sessions"]]
+    assert kinds == ["base", "rename_class", "merge_classes", "remove_class"]
+    for path, body in (("/rename", {"name": "blue", "new_name": "dark red"}), ("/remove", {"name": "grene"})):
+        refused = write(client, path, **body)
+        assert (refused.status_code, set(refused.json())) == (422, {"error"})
+    assert write(client, "/undo", to=first).json()["kind"] == "rename_class"
+    assert names(client) == base
+    assert [one["kind"] for one in client.get("/sessions").json()["undone"]] == kinds[1:]
+    for _, _, after in steps:
+        assert write(client, "/redo").status_code == 200
+        assert names(client) == after
+    assert client.get("/sessions").json()["undone"] == []
+    assert write(client, "/redo").status_code == 409
+    assert write(client, "/redo", version=first).status_code == 409
+
+
+def test_the_history_says_who_taught(serve, colours: Catalogue):
+    client = serve(tokens=[Token(TOKEN, "anna")])
+    add(client, "pink")
+    write(client, "/rename", name="pink", new_name="rose")
+    assert [one["author"] for one in client.get("/sessions").json()["sessions"][1:]] == ["anna", "anna"]
+
+
+def test_a_name_nearly_like_another_is_asked_about(client):
+    careful = add(client, "yelow", careful="true")
+    assert (careful.status_code, "'yellow'" in careful.json()["error"]) == (428, True)
+    assert add(client, "yelow").status_code == 201
+
+
+def test_the_map_is_drawn_once_a_version(client, colours: Catalogue, monkeypatch):
+    drawn, draw = [], colours.weight_map
+    monkeypatch.setattr(colours, "weight_map", lambda: drawn.append(colours.version) or draw())
+    maps = [client.get("/map").json() for _ in range(3)]
+    assert maps[0] == maps[1] == maps[2]
+    add(client, "pink")
+    assert len(client.get("/map").json()["points"]) == 5
+    assert drawn == [*dict.fromkeys(drawn)]
+    assert len(drawn) == 2
 
 
 def test_about_says_what_may_be_sent(serve):
@@ -122,7 +176,8 @@ def test_the_page_and_the_schema_come_from_here_alone(client):
         assert client.get(f"/{name}").status_code == 200
     assert "http" not in page.text.replace("http-equiv", "")
     assert set(client.get("/openapi.json").json()["paths"]) == {
-        *("/about", "/predict", "/classes", "/sessions", "/progress", "/undo", "/map", "/healthz", "/metrics")
+        *("/about", "/predict", "/classes", "/sessions", "/progress", "/undo", "/redo", "/rename", "/merge", "/remove"),
+        *("/map", "/healthz", "/metrics"),
     }
     docs = client.get("/docs", follow_redirects=False)
     assert (docs.status_code, docs.headers["location"]) == (307, "/#api")
@@ -219,7 +274,7 @@ def test_a_version_with_foreign_metadata_is_not_taken_up_and_what_follows_is(ser
     first = colours.version
     good = load_version(colours.path, add(client, "grey", colour="grey").json()["version"])
     foreign = make_version(good.arrays, {**good.meta, "extra": {**good.meta["extra"], "catalogue": "one"}})
-    write(colours.path, [first, foreign], foreign.id)
+    write_store(colours.path, [first, foreign], foreign.id)
     wait_until(lambda: client.get("/healthz").json()["status"] == "stale")
     assert client.get("/healthz").json()["version"] == good.id
     undone = client.post("/undo", json={"version": foreign.id}, headers=WRITE)

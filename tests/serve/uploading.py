@@ -22,7 +22,8 @@ def add(client, name: str, count: int = 5, colour: str = "pink", **data):
     return client.post("/classes", data={"name": name, **data}, files=pictures(colour, count), headers=WRITE)
 
 
-def undo(client, version: str | None = None):
-    """Take back the session of this version, by default the last one."""
-    seen = version or client.get("/sessions").json()["sessions"][-1]["version"]
-    return client.post("/undo", json={"version": seen}, headers=WRITE)
+def write(client, path: str, **body: str):
+    """A change by JSON; undo and redo get the version of the last session, unless another is given."""
+    if path in ("/undo", "/redo"):
+        body = {"version": client.get("/sessions").json()["sessions"][-1]["version"], **body}
+    return client.post(path, json=body, headers=WRITE)

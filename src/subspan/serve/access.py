@@ -7,20 +7,20 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from subspan.serve.settings import ServeSettings
 
 VARIABLE = "SUBSPAN_TOKEN"
 SHORTEST = 16
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PAGE = {  # the page without a word of the catalogue, where the token is entered: its files by address, and their types
-    "/": ("page.html", "text/html"),
-    "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/" if file.name == "page.html" else f"/{file.name}": (file.name, TYPES[Path(file.name).suffix])
+    for file in files("subspan.serve").joinpath("page").iterdir()
 }
 READING = frozenset(["GET", "HEAD", "OPTIONS"])
-ASKING = frozenset(["/predict", "/review"])  # what is sent here changes nothing
+ASKING = frozenset(["/predict"])  # what is sent here changes nothing
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from subspan.serve import bodies
 from subspan.serve.access import PAGE, Access, Token, find_tokens
 from subspan.serve.bodies import ErrorAnswer, StrictRoute, error_response
 from subspan.serve.guard import Guard, client_of
-from subspan.serve.service import Service
+from subspan.serve.service import Service, cleaned
 from subspan.serve.settings import ServeSettings
 
 REFUSALS = (400, 401, 403, 408, 409, 413, 415, 421, 422, 428, 429, 503)  # of any request, each with its sentence
@@ -89,9 +89,9 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
         return bodies.ClassesAnswer(tuple(catalogue.classes()))
 
     @app.get("/sessions", **to_read)
-    async def sessions() -> bodies.SessionsAnswer:
+    def sessions() -> bodies.SessionsAnswer:
         """What was learned when, and what it did to the other classes."""
-        return bodies.SessionsAnswer(tuple(catalogue.sessions()))
+        return bodies.SessionsAnswer(tuple(catalogue.sessions()), service.undone())
 
     @app.get("/about", **to_read)
     def about(request: Request) -> bodies.AboutAnswer:
@@ -103,6 +103,7 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
             read_only=limits.read_only or (token is not None and not token.teaches),
             can_reject=service.can_reject(),
             max_images=limits.max_images,
+            max_review=limits.max_review,
             max_image_bytes=limits.max_image_bytes,
             max_pixels=limits.max_pixels,
         )
@@ -114,8 +115,28 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
 
     @app.post("/undo", **to_write)
     async def undo(body: bodies.UndoBody) -> SessionEntry:
-        """Take the last session back."""
-        return await service.undo(body.version)
+        """Take the last session back, or all that came after a version; redo brings them back until `prune`."""
+        return await service.write(lambda: catalogue.undo(body.version, body.to), 409)
+
+    @app.post("/redo", **to_write)
+    async def redo(body: bodies.UndoBody) -> SessionEntry:
+        """Bring back the session that was undone last, or all up to a version."""
+        return await service.write(lambda: catalogue.redo(body.version, body.to), 409)
+
+    @app.post("/rename", **to_write)
+    async def rename(request: Request, body: bodies.RenameBody) -> SessionEntry:
+        """Give a class another name."""
+        return await service.write(lambda: catalogue.rename(body.name, cleaned(body.new_name), author_of(request)))
+
+    @app.post("/merge", **to_write)
+    async def merge(request: Request, body: bodies.MergeBody) -> SessionEntry:
+        """Make one class a part of another."""
+        return await service.write(lambda: catalogue.merge(body.name, body.other, author_of(request)))
+
+    @app.post("/remove", **to_write)
+    async def remove(request: Request, body: bodies.RemoveBody) -> SessionEntry:
+        """Forget a class."""
+        return await service.write(lambda: catalogue.remove(body.name, author_of(request)))
 
     @app.get("/map", **to_read)
     def weight_map() -> WeightMap:  # in a thread: a thousand rows take a while

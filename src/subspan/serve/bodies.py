@@ -16,7 +16,7 @@ from starlette.datastructures import FormData
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from subspan.catalogue.catalogue import REJECT_SHARE
-from subspan.catalogue.records import Candidate, ClassEntry, Prediction, SessionEntry
+from subspan.catalogue.records import Candidate, ClassEntry, SessionEntry
 
 # Refusals
 
@@ -77,6 +77,11 @@ class AddBody(StrictBody):
     description: str | None = Field(None, max_length=2000, description="A sentence about the class.")
     careful: bool = Field(False, description="Learn nothing where images look like another class: 428.")
     skip_bad: bool = Field(False, description="Learn from the others where images cannot be read.")
+
+
+class ReviewBody(StrictBody):
+    images: Images
+    names: list[ClassName] = Field(min_length=1, description="What each of the images is said to show.")
 
 
 class UndoBody(StrictBody):
@@ -148,10 +153,6 @@ class ImageAnswer:
     candidates: tuple[Candidate, ...] = ()  # best first
     error: str | None = None
 
-    @classmethod
-    def of(cls, found: Prediction) -> "ImageAnswer":
-        return cls(found.name, found.candidates)
-
 
 @dataclass(frozen=True)
 class PredictAnswer:
@@ -170,6 +171,7 @@ class AboutAnswer:
     read_only: bool  # the service, or the token that asks
     can_reject: bool  # whether "none of these" can be answered
     max_images: int
+    max_review: int
     max_image_bytes: int
     max_pixels: int
 
@@ -184,6 +186,7 @@ class SessionsAnswer:
     """Sessions, oldest first; the version of the last one is current."""
 
     sessions: tuple[SessionEntry, ...]
+    undone: tuple[SessionEntry, ...]  # what redo brings back, the next first
 
 
 @dataclass(frozen=True)

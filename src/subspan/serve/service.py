@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import logging
 import threading
-import unicodedata
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,12 +20,13 @@ from fastapi import UploadFile
 
 from subspan.arrays import FloatArray
 from subspan.catalogue.catalogue import Catalogue
-from subspan.catalogue.errors import CatalogueError, DoubtError
+from subspan.catalogue.errors import CatalogueError, CloseNameError, DoubtError
 from subspan.catalogue.names import clean_name
 from subspan.catalogue.records import AddReport, SessionEntry, WeightMap
 from subspan.files.store import StoreBusyError, StoreChangedError, StoreError
 from subspan.images.decode import usable_cores
-from subspan.serve.bodies import AddBody, ImageAnswer, PredictAnswer, PredictBody, RefusedError, Stage
+from subspan.serve import bodies
+from subspan.serve.bodies import RefusedError
 from subspan.serve.metrics import Metrics
 from subspan.serve.rate import RateLimit
 from subspan.serve.settings import ServeSettings
@@ -45,7 +45,7 @@ class Service:
     def __init__(self, catalogue: Catalogue, settings: ServeSettings) -> None:
         self.catalogue, self.settings = catalogue, settings
         self.metrics = Metrics(lambda: len(catalogue.classes()), lambda: len(catalogue.sessions()))
-        self.stage: Stage | None = None
+        self.stage: bodies.Stage | None = None
         self.store_error: str | None = None
         self.writers = 0  # at work and waiting
         self._pixels = RateLimit(settings.pixel_rate, settings.max_request_pixels)
@@ -66,29 +66,30 @@ class Service:
             for pool in (self._writer, self._small, self._large):
                 pool.shutdown(wait=True)
 
-    async def predict(self, form: PredictBody, client: str) -> PredictAnswer:
+    async def predict(self, form: bodies.PredictBody, client: str) -> bodies.PredictAnswer:
         """The version that answered, and an answer for every image; one that cannot be read costs only its own."""
         uploads, bad = await self._open(form.images, client)
         reject = form.reject_share if form.reject else False
 
-        def work() -> PredictAnswer:
+        def work() -> bodies.PredictAnswer:
             features = self._look(uploads, bad)
             while True:
                 version = self.catalogue.version
-                found = iter(self.catalogue.predict_features(features, form.top, reject))
+                answers = self.catalogue.predict_features(features, form.top, reject)
                 if version == self.catalogue.version:
                     break
-            answers = [
-                ImageAnswer(error=bad[place].detail) if place in bad else ImageAnswer.of(next(found))
+            found = iter([bodies.ImageAnswer(one.name, one.candidates) for one in answers])
+            every = (
+                bodies.ImageAnswer(error=bad[place].detail) if place in bad else next(found)
                 for place in range(len(form.images))
-            ]
-            return PredictAnswer(version, tuple(answers))
+            )
+            return bodies.PredictAnswer(version, tuple(every))
 
         answer = await self._run(self._pool(uploads), work)
         self.metrics.images.inc(len(form.images) - len(bad))
         return answer
 
-    async def add(self, form: AddBody, client: str, author: str | None) -> AddReport:
+    async def add(self, form: bodies.AddBody, client: str, author: str | None) -> AddReport:
         """Learn a class; the name is given back as it was understood."""
         name = cleaned(form.name)
         uploads, bad = await self._open(form.images, client)
@@ -97,18 +98,20 @@ class Service:
 
         def tell(stage: str, done: int, total: int) -> None:
             # A count that is full says nothing: what follows it is the learning itself.
-            self.stage = Stage(name, stage, done, total) if done < total else Stage(name, "learning", 0, 1)
+            self.stage = (
+                bodies.Stage(name, stage, done, total) if done < total else bodies.Stage(name, "learning", 0, 1)
+            )
 
         def work() -> AddReport:
             try:
                 images = {name: [one.image for one in uploads.values()]}
                 said = {} if form.description is None else {name: form.description}
-                how = {"skip_bad": form.skip_bad, "careful": form.careful}
+                how = {"skip_bad": form.skip_bad, "careful": form.careful, "new": not form.careful, "author": author}
                 report = self.catalogue.add_all(images, said, **how, progress=tell)[0]
             finally:
                 self.stage = None
                 give_back_memory()
-            return replace(report, skipped=(*(str(one.detail) for one in bad.values()), *report.skipped))
+            return replace(report, skipped=(*reasons(bad), *report.skipped))
 
         return await self.write(work)
 
@@ -122,16 +125,18 @@ class Service:
         finally:
             self.writers -= 1
 
-    async def undo(self, expected: str) -> SessionEntry:
-        """Take back the last session, if it is still the one that the client saw; gives the session undone."""
-        return await self.write(lambda: self.catalogue.undo(expected), 409)
-
     def weight_map(self) -> WeightMap:
         """The map of the version at work, drawn once for all who ask."""
         with self._drawing:
             if self._map is None or self._map[0] != self.catalogue.version:
                 self._map = self.catalogue.version, self.catalogue.weight_map()
             return self._map[1]
+
+    def undone(self) -> tuple[SessionEntry, ...]:
+        """What redo brings back; nothing while the store cannot be read."""
+        with contextlib.suppress(ValueError, OSError):
+            return tuple(self.catalogue.undone())
+        return ()
 
     def can_reject(self) -> bool:
         """Whether enough photographs were set aside to promise something of "none of these"."""
@@ -142,12 +147,12 @@ class Service:
         return True
 
     async def _open(
-        self, images: Sequence[UploadFile], client: str
+        self, images: Sequence[UploadFile], client: str, most: int | None = None
     ) -> tuple[dict[int, Upload], dict[int, RefusedError]]:
         """What may be looked at, and why the rest may not, by its place; a refusal where nothing may, or too much."""
         uploads: dict[int, Upload] = {}
         bad: dict[int, RefusedError] = {}
-        most = self.settings.max_images
+        most = most or self.settings.max_images
         if len(images) > most:
             raise RefusedError(413, f"a request has at most {most} images; got {len(images)}")
 
@@ -199,7 +204,7 @@ class Service:
         except StoreError as error:
             log.error("%s", error)
             raise RefusedError(503, str(error)) from error
-        except DoubtError as error:
+        except (DoubtError, CloseNameError) as error:
             raise RefusedError(428, str(error)) from error
         except ValueError as error:  # what the catalogue or its method cannot do with this input
             raise RefusedError(refused, str(error)) from error
@@ -220,19 +225,20 @@ class Service:
 
 
 def cleaned(name: str) -> str:
-    """A class name as people type it, in one form of Unicode."""
-    name = " ".join(unicodedata.normalize("NFC", name).split())
+    """A class name as people type it, in one form."""
     try:
-        clean_name(name)
+        return clean_name(" ".join(name.split()))
     except ValueError as error:
         raise RefusedError(422, str(error)) from error
-    return name
 
 
 def all_of(bad: Mapping[int, RefusedError]) -> RefusedError:
     """One refusal for all images that are bad, with the status of the first."""
-    first = bad[min(bad)]
-    return RefusedError(first.status_code, "; ".join(str(bad[place].detail) for place in sorted(bad)))
+    return RefusedError(bad[min(bad)].status_code, "; ".join(reasons(bad)))
+
+
+def reasons(bad: Mapping[int, RefusedError]) -> list[str]:
+    return [str(bad[place].detail) for place in sorted(bad)]
 
 
 def give_back_memory() -> None:
