@@ -115,7 +115,7 @@ def time_half(protocol: SingleSession, features: FeatureSet, place: Placement, d
     """Seconds for all cells of the table's miniImageNet half, with the settings that it is printed from."""
     settings = Config.load("single-session-mini", "single-session").settings
     cells = [Cell(one.create(), one.shots or protocol.shots, one.embeddings) for one in settings]
-    embeddings = embeddings_of(features, settings)
+    embeddings = embeddings_of([features], settings)[0]
     began = time.perf_counter()
     run_cells(protocol, features, cells, place, embeddings=embeddings, episodes=drawn)
     return time.perf_counter() - began

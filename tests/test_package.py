@@ -45,7 +45,7 @@ assert loaded <= {"subspan.learners.registry", "subspan.learners.published"}, lo
         ("subspan.data", "read_images"),
         ("subspan.data.splits", "parse_split"),
         ("subspan.solve", "sgd"),
-        ("subspan.metrics", "average_accuracy"),
+        ("subspan.metrics", "joint_gap"),
         ("subspan.protocols.multi_session", "MultiSession"),
         ("subspan.catalogue", "Catalogue"),
         ("subspan.catalogue", "TeachReport"),

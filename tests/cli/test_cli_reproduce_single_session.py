@@ -386,7 +386,7 @@ def test_calibrated_has_no_value_of_the_paper_and_a_sweep_of_its_own():
         (
             lambda folder: write_half(folder, "ravi"),
             ("--episodes", "none.safetensors"),
-            "is no readable file of episodes",
+            "is no readable",
         ),
     ],
 )

@@ -34,18 +34,15 @@ if __name__ == "__main__":
 """
 
 
-def add(shared, item, tick):
-    tick()
+def add(shared, item):
     return shared + item
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_come_in_the_order_of_the_items(workers):
-    ticks, told = [], []
+    told = []
     placement = Placement(workers=workers)
-    results = fan_out(
-        add, 10, [3, 1, 2], placement, on_tick=lambda: ticks.append(1), on_result=lambda i, r: told.append((i, r))
-    )
+    results = fan_out(add, 10, [3, 1, 2], placement, on_result=lambda i, r: told.append((i, r)))
     assert results == [13, 11, 12]
     assert sorted(told) == [(0, 13), (1, 11), (2, 12)]
 
@@ -87,7 +84,7 @@ def test_workers_end_with_their_program_in_the_middle(tmp_path, end, number, mid
     wait_until(lambda: not any(map(is_alive, workers)), "both workers gone")
 
 
-def fail(shared, item, tick):
+def fail(shared, item):
     if item == 0:
         raise ValueError("the first item is bad")
     time.sleep(600)
@@ -103,7 +100,7 @@ SCRIPT = """
 import numpy as np
 from subspan.experiments.fan_out import Placement, fan_out
 
-def add(shared, item, tick):
+def add(shared, item):
     return len(shared) + item
 
 def all_of_it():
@@ -149,7 +146,7 @@ def test_a_program_that_is_no_script_works():
     assert (run.stdout, run.stderr) == ("[2, 3]\n", "")
 
 
-def die(shared, item, tick):
+def die(shared, item):
     os.kill(os.getpid(), signal.SIGKILL)  # as a system does that is out of memory
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from subspan.experiments.metrics import (
-    average_accuracy,
     class_weighted_accuracy,
     class_weighted_harmonic_mean,
     forgetting_since_birth,
@@ -19,7 +18,6 @@ from subspan.experiments.metrics import (
     interval_half_width,
     joint_gap,
     paired_tests,
-    performance_drop,
     plain_harmonic_mean,
 )
 
@@ -97,12 +95,6 @@ def test_counts_below_zero_are_refused():
         class_weighted_accuracy(50, 50, 60, -5)
     with pytest.raises(ValueError, match="class counts"):
         class_weighted_harmonic_mean(50, 50, 0, 5)
-
-
-def test_average_and_drop_of_the_golden_row():
-    assert average_accuracy(GOLDEN_WEIGHTED) == pytest.approx(385.298 / 9)
-    assert performance_drop(GOLDEN_WEIGHTED) == pytest.approx(48.64)
-    np.testing.assert_allclose(performance_drop([[80, 70], [60, 65]]), [10, -5])
 
 
 def test_forgetting_is_measured_from_birth_and_needs_an_earlier_session():

@@ -186,12 +186,6 @@ def test_the_digest_is_of_all_settings():
     assert MultiSession(ways=5).digest == MultiSession().digest
 
 
-def test_every_session_is_reported():
-    done = []
-    PROTOCOL.run(make_features(), create_method("imprint"), memory=False, on_session=done.append)
-    assert done == [1, 2, 3]
-
-
 def test_weight_space_of_moving_and_static_targets():
     features = make_features()
     vectors = features.embeddings["names"]

@@ -44,7 +44,7 @@ def cluster():
         made.shutdown()
 
 
-def episodes_with_a_note(shared, start, tick):
+def episodes_with_a_note(shared, start):
     """Two episodes from ``start`` on, or none: the machine that is to die begins its first ones and never ends them.
 
     A file tells which machine began them. The other machine waits until the doomed one is at work.
@@ -56,7 +56,6 @@ def episodes_with_a_note(shared, start, tick):
         time.sleep(2 * PATIENCE)
         raise AssertionError("nobody killed this machine")
     wait_until(lambda: begun_on(folder, doomed), "the doomed machine to begin")
-    tick()
     return PROTOCOL.run(features, method, episodes=episodes.part(start, start + 2))
 
 
@@ -65,7 +64,7 @@ def begun_on(folder: Path, machine: str) -> set[int]:
     return {int(start) for start, node, _ in names if node == machine}
 
 
-def failing(shared, number, tick):
+def failing(shared, number):
     raise ProtocolError(f"number {number} cannot be done")
 
 
@@ -114,7 +113,7 @@ def check_that_a_machine_killed_in_the_middle_costs_nothing(cluster, tmp_path):
     method = create_method("subspace", learning_rate=0.05, max_steps=30)
     episodes = PROTOCOL.draw(features)
     starts = list(range(0, 40, 2))
-    done, ticks = [], []
+    done = []
 
     doomed = cluster.second.node_id
 
@@ -130,14 +129,12 @@ def check_that_a_machine_killed_in_the_middle_costs_nothing(cluster, tmp_path):
         shared,
         starts,
         Placement(ray=True),
-        on_tick=lambda: ticks.append(1),
         on_result=note_and_kill,
     )
     assert cluster.second is None, "the machine was killed"
     assert begun_on(tmp_path, doomed), "it was at work"
     assert len(list(tmp_path.iterdir())) > len(starts), "what it was at was begun once more"
     assert sorted(done) == list(range(20))
-    assert len(ticks) == 20
     alone = PROTOCOL.run(features, method, batch=2)
     for name in FIELDS:
         np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(alone, name))

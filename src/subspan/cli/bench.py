@@ -18,7 +18,7 @@ from subspan.experiments.fan_out import Placement
 from subspan.experiments.inputs import ProtocolError, missing_for
 from subspan.experiments.kept import kept_or_run, key_of
 from subspan.experiments.multi_session import MultiSession
-from subspan.experiments.named_features import find_all_embeddings, load_all
+from subspan.experiments.named_features import embeddings_of, load_all
 from subspan.experiments.records import Result
 from subspan.experiments.results import MethodResult
 from subspan.experiments.runs import Cell, run_settings
@@ -108,7 +108,7 @@ def bench(
         method = [*method, wanted.against]
     settings = Config.load(config, protocol) if config else Config(protocol, tuple(map(Setting.of, method or _known())))
     sets = load_all(files or [])
-    vectors = _embeddings(sets, settings.settings, embeddings)
+    vectors = embeddings_of(sets, settings.settings, embeddings)
     trials = list(
         _trials(setup, sets, vectors, settings.settings, memory, embeddings, of_regularizers, bool(method or config))
     )
@@ -159,18 +159,6 @@ def _protocol(
 def _known() -> list[str]:
     """All methods, regularizers first."""
     return sorted(list_methods(), key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
-
-
-def _embeddings(
-    sets: Sequence[FeatureSet], settings: Sequence[Setting], wanted: str | None
-) -> list[dict[str, NDArray]]:
-    """The embeddings of each file by name, "" for those that are taken where none are named."""
-    kinds = {one.embeddings or wanted or "" for one in settings if "embeddings" in one.create().needs or wanted}
-    found: list[dict[str, NDArray]] = [{} for _ in sets]
-    for kind in sorted(kinds):
-        for of_file, vectors in zip(found, find_all_embeddings(sets, kind or None), strict=True):
-            of_file |= {} if vectors is None else {kind: vectors}
-    return found
 
 
 def _trials(

@@ -111,7 +111,7 @@ def sweep(
     groups = [trials_of(setting, values, random, seed) for setting in settings]
     trials = [trial for group in groups for trial in group]
     results = run_sweep(
-        out, setup, features, trials, place, embeddings=embeddings_of(features, settings), memory=memory
+        out, setup, features, trials, place, embeddings=embeddings_of([features], settings)[0], memory=memory
     )
     left = iter(results)  # of equals the first is the best
     best = [max(zip(group, left, strict=False), key=lambda pair: pair[1].reached.mean()) for group in groups]

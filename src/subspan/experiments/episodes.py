@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
 from subspan.experiments.inputs import ProtocolError
 from subspan.features.feature_set import FeatureSet
-from subspan.files.arrays import write_arrays
+from subspan.files.arrays import read_arrays, write_arrays
 
 FORMAT = 1
 HEADER = "subspan-episodes"
@@ -60,14 +59,14 @@ class Episodes:
     @classmethod
     def load(cls, path: str | Path) -> "Episodes":
         """Read episodes that were written by :meth:`save`."""
+        arrays, text = read_arrays(Path(path), HEADER, ProtocolError)
         try:
-            with safe_open(path, framework="np") as file:
-                header = json.loads((file.metadata() or {})[HEADER])
-                if int(header["format"]) > FORMAT:
-                    raise ProtocolError(f"'{path}' has format {header['format']}; this version reads up to {FORMAT}")
-                arrays = {name: file.get_tensor(name).astype(np.int64) for name in ARRAYS}
-            return cls(**arrays, protocol=str(header["protocol"]), items=str(header["items"]))
-        except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
+            header = json.loads(text or "")
+            if int(header["format"]) > FORMAT:
+                raise ProtocolError(f"'{path}' has format {header['format']}; this version reads up to {FORMAT}")
+            found = {name: arrays[name].astype(np.int64) for name in ARRAYS}
+            return cls(**found, protocol=str(header["protocol"]), items=str(header["items"]))
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ProtocolError(f"'{path}' is no readable file of episodes: {error}") from error
 
     def check(self, features: FeatureSet) -> None:

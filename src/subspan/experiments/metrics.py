@@ -62,25 +62,6 @@ def plain_harmonic_mean(base: ArrayLike, novel: ArrayLike) -> FloatArray:
     return class_weighted_harmonic_mean(base, novel, 1, np.where(np.isnan(novel), 0, 1))
 
 
-def average_accuracy(accuracy: ArrayLike) -> FloatArray:
-    """Mean over all sessions, session 0 included: ``accuracy (..., sessions + 1)`` to ``(...)``.
-
-    >>> float(average_accuracy([80.0, 70.0, 60.0]))
-    70.0
-    """
-    return np.asarray(np.mean(np.asarray(accuracy, dtype=np.float64), axis=-1))
-
-
-def performance_drop(accuracy: ArrayLike) -> FloatArray:
-    """Accuracy of session 0 minus that of the last session: ``accuracy (..., sessions + 1)`` to ``(...)``.
-
-    >>> float(performance_drop([80.0, 70.0, 65.0]))
-    15.0
-    """
-    accuracy = np.asarray(accuracy, dtype=np.float64)
-    return np.asarray(accuracy[..., 0] - accuracy[..., -1])
-
-
 def forgetting_since_birth(at_birth: ArrayLike, at_end: ArrayLike) -> FloatArray:
     """How far each session's classes fell since they were learned, averaged over the sessions before the last.
 
@@ -191,7 +172,6 @@ def group_means(values: ArrayLike, groups: ArrayLike) -> FloatArray:
 class PairedTest:
     """One method against the best of its column."""
 
-    mean: float
     p_value: float  # two-sided, after Bonferroni correction; 1 for the best itself, NaN where there is no test
     best: bool
     not_below: bool  # the best or equal to it, or not significantly different; False where nothing can be tested
@@ -216,17 +196,14 @@ def paired_tests(
     lengths = {name: array.shape for name, array in arrays.items()}
     if len(set(lengths.values())) > 1 or any(len(shape) != 1 for shape in lengths.values()):
         raise ValueError(f"paired samples must be vectors of one length; got {lengths}")
-    if not arrays:
-        return {}
-    best = max(arrays, key=lambda name: arrays[name].mean()) if against is None else against
-    comparisons = len(arrays) - 1
     tests = {}
+    best = against or max(arrays, key=lambda name: arrays[name].mean(), default="")
     for name, array in arrays.items():
-        p_value = float(np.minimum(1.0, comparisons * _paired_p_value(arrays[best], array)))
+        p_value = float(np.minimum(1.0, (len(arrays) - 1) * paired_difference(arrays[best], array).p_value))
         if name == best and len(array) > 1:
             p_value = 1.0
         not_below = np.array_equal(array, arrays[best]) or p_value >= level
-        tests[name] = PairedTest(float(array.mean()), p_value, name == best, bool(not_below))
+        tests[name] = PairedTest(p_value, name == best, bool(not_below))
     return tests
 
 
@@ -249,21 +226,13 @@ def paired_difference(values: ArrayLike, others: ArrayLike) -> PairedDifference:
     (2.0, 2.0, 3)
     """
     first, second = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
-    differences, p_value = first - second, _paired_p_value(first, second)
-    mean, count = float(differences.mean()), len(differences)
-    if np.isnan(p_value):
-        return PairedDifference(mean, np.nan, np.nan, np.nan, count)
-    half_width, spread = float(interval_half_width(differences)), float(differences.std(ddof=1))
-    return PairedDifference(mean, half_width, p_value, mean / spread, count)
-
-
-def _paired_p_value(first: FloatArray, second: FloatArray) -> float:
-    """Two-sided p-value of a mean difference of 0; NaN where the differences have no spread."""
     differences = first - second
-    if len(differences) < 2 or _constant(differences, max(np.abs(first).max(), np.abs(second).max())):
-        return np.nan
-    t = differences.mean() / (differences.std(ddof=1) / np.sqrt(len(differences)))
-    return float(2 * stdtr(len(differences) - 1, -abs(t)))
+    mean, count = float(differences.mean()), len(differences)
+    if count < 2 or _constant(differences, max(np.abs(first).max(), np.abs(second).max())):
+        return PairedDifference(mean, np.nan, np.nan, np.nan, count)
+    half_width, effect = float(interval_half_width(differences)), mean / float(differences.std(ddof=1))
+    p_value = float(2 * stdtr(count - 1, -abs(effect) * np.sqrt(count)))
+    return PairedDifference(mean, half_width, p_value, effect, count)
 
 
 def _constant(samples: FloatArray, scale: ArrayLike, axis: int = 0) -> NDArray[np.bool_]:

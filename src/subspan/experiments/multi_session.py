@@ -1,7 +1,7 @@
 """The multi-session protocol: base classes, then session after session of novel ones, measured on all classes seen."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -90,7 +90,6 @@ class MultiSession:
         memory: bool,
         embeddings: NDArray | None = None,
         device: str | torch.device = "cpu",
-        on_session: Callable[[int], object] | None = None,
         keep_predictions: bool = False,
     ) -> MethodResult:
         """Run all sessions of one file; all draws are solved at once.
@@ -98,11 +97,10 @@ class MultiSession:
         Parameters
         ----------
         embeddings : of all classes (C0 + C1, e), base first, for methods that need them.
-        on_session : called with the number of each session that is done.
         keep_predictions : keep every predicted class.
         """
-        options = {"memory": memory, "device": device, "on_session": on_session}
-        return run_together([(self, features, embeddings)], method, keep_predictions=keep_predictions, **options)[0]
+        options = {"memory": memory, "device": device, "keep_predictions": keep_predictions}
+        return run_together([(self, features, embeddings)], method, **options)[0]
 
 
 RANDOM = MultiSession(draws=1)  # the paper's on a random split: one support draw
@@ -115,7 +113,6 @@ def run_together(
     *,
     memory: bool,
     device: str | torch.device = "cpu",
-    on_session: Callable[[int], object] | None = None,
     keep_predictions: bool = False,
 ) -> list[MethodResult]:
     """Run several files, (protocol, features, embeddings) each, in step: all their draws are solved at once.
@@ -133,8 +130,6 @@ def run_together(
         states = sessions.learn_together(method, [run.prepare(session) for run in runs])
         for run, state in zip(runs, states, strict=True):
             run.accept(session, state)
-        if on_session is not None:
-            on_session(session)
     each = (run.result(keep_predictions) for run in runs)
     results = [MethodResult.joined([next(each) for _ in of_file], by="orders") for of_file in ordered]
     of_a_draw = (time.perf_counter() - began) / sum(len(result.base) for result in results)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from subspan.engine.contract import Learner
 from subspan.experiments.episodes import Episodes
-from subspan.experiments.fan_out import Placement, Tick, fan_out, nothing, with_notes
+from subspan.experiments.fan_out import Placement, fan_out, nothing, with_notes
 from subspan.experiments.inputs import ProtocolError, check_inputs
 from subspan.experiments.multi_session import MultiSession, run_together
 from subspan.experiments.results import EpisodeResult, MethodResult
@@ -79,31 +79,33 @@ def run_jobs(
     Parameters
     ----------
     splits : features of each file with the embeddings of its classes.
-    bar : name of a bar that counts the sessions.
+    bar : name of a bar that counts the sessions of finished jobs.
     on_job : called with number and result of a job as soon as it is done.
     """
     placement = placement or Placement()
     shared = (list(splits), placement.device, keep_predictions)
-    total = sum(len(job.protocol.ends(splits[job.splits[0]][0])) - 1 for job in jobs)
+    counts = [len(job.protocol.ends(splits[job.splits[0]][0])) - 1 for job in jobs]
 
     def cost(job: Job) -> tuple[bool, int, bool]:
         return hasattr(job.method, "solver"), len(job.splits), job.memory
 
-    with progress_bar(bar or "", total, enabled=bar is not None) as advance:
-        return fan_out(_run_job, shared, jobs, placement, cost=cost, on_tick=lambda: advance(1), on_result=on_job)
+    with progress_bar(bar or "", sum(counts), enabled=bar is not None) as advance:
+
+        def take(number: int, result: MethodResult) -> None:
+            advance(counts[number])
+            on_job(number, result)
+
+        return fan_out(_run_job, shared, jobs, placement, cost=cost, on_result=take)
 
 
-def _run_job(shared: tuple[list[Split], str, bool], job: Job, tick: Tick) -> MethodResult:
+def _run_job(shared: tuple[list[Split], str, bool], job: Job) -> MethodResult:
     splits, device, keep_predictions = shared
-    for number in job.splits:
-        check_inputs(splits[number][0], job.method, job.memory, splits[number][1])
     results, notes = with_notes(
         lambda: run_together(
             [(job.protocol, *splits[number]) for number in job.splits],
             job.method,
             memory=job.memory,
             device=device,
-            on_session=lambda _: tick(),
             keep_predictions=keep_predictions,
         )
     )
@@ -180,7 +182,7 @@ class _Shared(NamedTuple):
     stages: dict[tuple[bool, str | None], Stage]
 
 
-def _run_piece(shared: _Shared, piece: tuple[int, int, int], tick: Tick) -> EpisodeResult:
+def _run_piece(shared: _Shared, piece: tuple[int, int, int]) -> EpisodeResult:
     """The result of one cell's episodes from the first to before the last."""
     number, start, stop = piece
     cell = shared.cells[number]

@@ -75,7 +75,7 @@ def make(sources: Sources, place: Placement, chosen: Chosen, recipe: str) -> Sec
         loaded = load(path, half.split, half.classes)
         settings = Config.load(source, SINGLE_SESSION)
         of_shots = [replace(one, shots=one.shots or protocol.shots) for one in settings.settings]
-        vectors = embeddings_of(loaded, of_shots)
+        vectors = embeddings_of([loaded], of_shots)[0]
         lacks = [missing_for(loaded, one.create(), False, vectors.get(one.embeddings or "")) for one in of_shots]
         able = [one for one, reason in zip(of_shots, lacks, strict=True) if reason is None]
         if not able:
@@ -149,7 +149,7 @@ def _run(
     place: Placement,
 ) -> list[Run[EpisodeResult]]:
     cells = [Cell(one.create(), one.shots or protocol.shots, one.embeddings) for one in settings]
-    vectors = embeddings_of(features, settings)
+    vectors = embeddings_of([features], settings)[0]
     results = run_cells(protocol, features, cells, place, embeddings=vectors, episodes=episodes, bar="episodes")
     parts = [part_of(cell.method, features) for cell in cells]
     costs = [cost_of([part] if part else []) for part in parts]

@@ -1,7 +1,7 @@
 """Many pieces of work that have nothing to do with one another: over the cores of a machine, or over a Ray cluster.
 
-A piece of work is a call ``work(shared, item, tick)`` of a function of some module: ``shared`` goes to every process
-once, ``tick()`` says that a part of the item is done. Results do not depend on where the pieces run.
+A piece of work is a call ``work(shared, item)`` of a function of some module: ``shared`` goes to every process once.
+Results do not depend on where the pieces run.
 
 On a cluster each item is one task without side effects, run again by Ray as often as its machine is lost. Results go by
 the number of their item, so that none is lost and none counts twice.
@@ -11,10 +11,9 @@ import logging
 import multiprocessing
 import os
 import pickle
-import queue
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
@@ -28,8 +27,7 @@ from subspan.values import check_options, option
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Tick = Callable[[], object]
-Work = Callable[[Any, Any, Tick], Any]
+Work = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,12 @@ def nothing(*_: object) -> None:
 
 
 def fan_out(
-    work: Callable[[Any, Item, Tick], Result],
+    work: Callable[[Any, Item], Result],
     shared: Any,
     items: Sequence[Item],
     placement: Placement,
     *,
     cost: Callable[[Item], Any] | None = None,
-    on_tick: Tick = nothing,
     on_result: Callable[[int, Result], object] = nothing,
 ) -> list[Result]:
     """One result per item, in their order.
@@ -68,7 +65,6 @@ def fan_out(
     ----------
     work : a function at the top of a module.
     cost : items of a higher cost start first: long ones leave no core idle at the end.
-    on_tick : called whenever a part of an item is done.
     on_result : called here with number and result of an item as soon as it is done, each item once.
     """
     order = list(range(len(items)))
@@ -76,11 +72,11 @@ def fan_out(
         order.sort(key=lambda i: cost(items[i]), reverse=True)
     workers = min(placement.workers or (1 if placement.device != "cpu" else os.cpu_count() or 1), len(items))
     if placement.ray:
-        done = _on_ray(work, shared, items, order, on_tick, gpu=placement.device != "cpu")
+        done = _on_ray(work, shared, items, order, gpu=placement.device != "cpu")
     elif workers > 1:
-        done = _in_pool(work, shared, items, order, on_tick, workers)
+        done = _in_pool(work, shared, items, order, workers)
     else:
-        done = ((i, work(shared, items[i], on_tick)) for i in order)
+        done = ((i, work(shared, items[i])) for i in order)
     results: dict[int, Result] = {}
     with closing(done):
         for i, result in done:
@@ -98,31 +94,25 @@ def with_notes(call: Callable[[], Result]) -> tuple[Result, tuple[str, ...]]:
 
 
 def _in_pool(
-    work: Work, shared: Any, items: Sequence[Any], order: Sequence[int], on_tick: Tick, workers: int
+    work: Work, shared: Any, items: Sequence[Any], order: Sequence[int], workers: int
 ) -> Generator[tuple[int, Any], None, None]:
     """Number and result of every item, as they are done."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         os._exit(1)  # a worker that runs its program's script from the top: the program says why it ended
     context = multiprocessing.get_context("spawn")
-    ticks, jobs, begun = context.Queue(), context.Queue(), context.Semaphore(0)
+    jobs, begun = context.Queue(), context.Semaphore(0)
     lifeline, held = context.Pipe(duplex=False)
     # Not among the arguments: a process that ends before it has read those leaves its program waiting for ever.
     job = pickle.dumps((work, shared))
     jobs.cancel_join_thread()
     for _ in range(workers):
         jobs.put(job)
-    first = (worker.Lifeline(lifeline), begun, ticks, jobs)
+    first = (worker.Lifeline(lifeline), begun, jobs)
     try:
         with ProcessPoolExecutor(workers, context, worker.start, first) as pool, held:
-            waiting = {i: pool.submit(worker.run, items[i]) for i in order}
-            while waiting:
-                for i in [i for i, future in waiting.items() if future.done()]:
-                    yield i, waiting.pop(i).result()
-                try:
-                    ticks.get(timeout=0.2)
-                    on_tick()
-                except queue.Empty:
-                    continue
+            waiting = {pool.submit(worker.run, items[i]): i for i in order}
+            for future in as_completed(waiting):
+                yield waiting[future], future.result()
     except BrokenProcessPool as error:
         if not begun.acquire(block=False):
             raise ProtocolError(
@@ -135,9 +125,9 @@ def _in_pool(
 
 
 def _on_ray(
-    work: Work, shared: Any, items: Sequence[Any], order: Sequence[int], on_tick: Tick, *, gpu: bool
+    work: Work, shared: Any, items: Sequence[Any], order: Sequence[int], *, gpu: bool
 ) -> Generator[tuple[int, Any], None, None]:
-    """Number and result of every item, as they are done; parts of an item are told when it is."""
+    """Number and result of every item, as they are done."""
     try:
         import ray
         from ray.exceptions import RayTaskError
@@ -155,10 +145,7 @@ def _on_ray(
         while waiting:
             done, _ = ray.wait(list(waiting), num_returns=1, timeout=1.0)
             for one in done:
-                result, ticks = ray.get(one)
-                for _ in range(ticks):
-                    on_tick()
-                yield waiting.pop(one), result
+                yield waiting.pop(one), ray.get(one)
     except RayTaskError as error:
         raise error.cause from None
     finally:
@@ -166,9 +153,6 @@ def _on_ray(
             ray.shutdown()
 
 
-def _run_one(work: Work, shared: Any, item: Any) -> tuple[Any, int]:
-    """The result of one item, and how many parts of it were done."""
+def _run_one(work: Work, shared: Any, item: Any) -> Any:
     torch.set_num_threads(1)  # as in the processes of a pool, so that sums run in the same order
-    ticks = []
-    result = work(shared, item, lambda: ticks.append(1))
-    return result, len(ticks)
+    return work(shared, item)

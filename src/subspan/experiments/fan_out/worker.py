@@ -35,15 +35,15 @@ def _end_with(end: Connection) -> None:
     os._exit(1)
 
 
-def start(lifeline: object, begun: Any, ticks: Any, jobs: Any) -> None:
+def start(lifeline: object, begun: Any, jobs: Any) -> None:
     """What a process does first: say so, and take one of ``jobs``; ``lifeline``, unpickled, has tied it by now."""
     begun.release()
     work, shared = pickle.loads(jobs.get())  # nosec B301 # of the process that started this one
     import torch
 
     torch.set_num_threads(1)
-    _job.update(ticks=ticks, work=work, shared=shared)
+    _job.update(work=work, shared=shared)
 
 
 def run(item: Any) -> Any:
-    return _job["work"](_job["shared"], item, lambda: _job["ticks"].put(1))
+    return _job["work"](_job["shared"], item)
