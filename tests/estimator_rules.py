@@ -106,4 +106,21 @@ def check_parameters(spec: str) -> None:
     checks._same_model(model, copy)
 
 
+def check_memory(spec: str) -> None:
+    """Memory 0 keeps nothing, memory k keeps k examples of every class, chosen once."""
+    for memory in (0, 1, 3):
+        model = checks._fitted(spec, memory=memory)
+        checks._add(model, checks.FIRST)
+        early = model._now()[0]
+        checks._add(model, checks.SECOND)
+        late = model._now()[0]
+        counts = np.bincount(late.memory_labels, minlength=len(model.classes_))
+        checks._require(
+            bool((counts == memory).all()), f"memory={memory} must keep as many of each class; kept {counts}"
+        )
+        kept = late.memory_features[: len(early.memory_features)]
+        checks._require(np.array_equal(kept, early.memory_features), "what memory keeps must stay the same")
+        checks._finite(model)
+
+
 RULES = [value for name, value in globals().items() if name.startswith("check_")]

@@ -217,4 +217,4 @@ class Mine(Finetune):
 
 
 def test_a_method_of_ones_own_is_checked_by_its_options(registered):
-    checks.check_memory(registered(Mine, "mine") + ":max_steps=20,gamma=3")
+    checks.check_save_and_load(registered(Mine, "mine") + ":max_steps=20,gamma=3")

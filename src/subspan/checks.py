@@ -199,21 +199,6 @@ def check_remove_class(spec: str) -> None:
         _finite(model)
 
 
-def check_memory(spec: str) -> None:
-    """Memory 0 keeps nothing, memory k keeps k examples of every class, chosen once."""
-    for memory in (0, 1, 3):
-        model = _fitted(spec, memory=memory)
-        _add(model, FIRST)
-        early = model._now()[0]
-        _add(model, SECOND)
-        late = model._now()[0]
-        counts = np.bincount(late.memory_labels, minlength=len(model.classes_))
-        _require(bool((counts == memory).all()), f"memory={memory} must keep as many of each class; kept {counts}")
-        kept = late.memory_features[: len(early.memory_features)]
-        _require(np.array_equal(kept, early.memory_features), "what memory keeps must stay the same")
-        _finite(model)
-
-
 # The data: one clear direction per class, some noise, and an embedding near that of two other classes.
 
 

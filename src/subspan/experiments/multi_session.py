@@ -126,7 +126,7 @@ def run_together(
         for of_file in ordered
         for protocol, features, vectors in of_file
     ]
-    for session in range(1, runs[0].session_count + 1):
+    for session in range(1, len(runs[0].counts)):
         states = sessions.learn_together(method, [run.prepare(session) for run in runs])
         for run, state in zip(runs, states, strict=True):
             run.accept(session, state)
@@ -150,8 +150,7 @@ class _Run:
     ) -> None:
         self.protocol, self.method, self.memory = protocol, method, memory
         self.features, self.device = features, device
-        self.ends = protocol.ends(features)
-        self.session_count = len(self.ends) - 1
+        self.counts = [features.base_count + end for end in protocol.ends(features)]  # classes seen after each session
         check_inputs(features, method, memory, embeddings)
         self.tensors = FeatureTensors.of(
             features, embeddings, use_bias=method.uses_bias, device=device, dtype=getattr(torch, protocol.dtype)
@@ -159,7 +158,7 @@ class _Run:
         self.images = self._draw_images()  # (E, C1, shots)
         self.state = sessions.start(method, self.tensors.base, len(self.images))
         labels = np.concatenate([features.base_test_labels, features.base_count + features.novel_test_labels])
-        asked = labels < self._seen_classes(self.session_count)  # classes that no session has are left out
+        asked = labels < self.counts[-1]  # classes that no session has are left out
         self.queries = torch.cat([self.tensors.base_queries, self.tensors.novel_queries])[torch.as_tensor(asked)]
         self.query_labels = labels[asked]
         self.predictions: list[NDArray[np.int64]] = []  # per session (E, queries of the classes seen)
@@ -169,7 +168,7 @@ class _Run:
 
     def prepare(self, session: int) -> tuple[State, Session]:
         """What the method is given for session t > 0, in all draws."""
-        classes = range(self._seen_classes(session - 1), self._seen_classes(session))
+        classes = range(*self.counts[session - 1 : session + 1])
         novel = range(classes.start - self.features.base_count, classes.stop - self.features.base_count)
         base_memory, novel_memory = self._memory(novel.start)
         prepared = sessions.session_of(
@@ -188,21 +187,19 @@ class _Run:
         self.steps.append(sessions.steps_of(state, len(self.images)))
         self._measure()
         if session == 1:
-            classes = range(self.features.base_count, self._seen_classes(1))
-            names = self.features.class_names[: classes.stop]
-            self.weight_space = weight_space(self.method, state, self._embeddings(classes), names)
+            names, vectors = self.features.class_names[: self.counts[1]], self._embeddings(range(*self.counts[:2]))
+            self.weight_space = weight_space(self.method, state, vectors, names)
 
     def result(self, keep_predictions: bool) -> MethodResult:
-        draws = len(self.images)
-        counts = [self._seen_classes(session) for session in range(self.session_count + 1)]
+        draws, counts = len(self.images), self.counts
         if self.method.scores_apart:  # the rows of the last session tell all
             scores = checked_scores(self.method, self.state, self.queries, draws, counts[-1])
             self.predictions = [scores[:, self._seen(c), :c].argmax(-1).cpu().numpy() for c in counts]
         of_session = np.searchsorted(counts, self.query_labels, side="right")
-        accuracy, class_mean, novel, session_mean = np.full((4, draws, self.session_count + 1), np.nan)
+        accuracy, class_mean, novel, session_mean = np.full((4, draws, len(counts)), np.nan)
         # by_session[e, t, s]: accuracy on the classes of session s after session t
-        by_session = np.full((draws, self.session_count + 1, self.session_count + 1), np.nan)
-        confusion = np.zeros((self.session_count + 1, counts[-1], counts[-1]), np.int64)
+        by_session = np.full((draws, len(counts), len(counts)), np.nan)
+        confusion = np.zeros((len(counts), counts[-1], counts[-1]), np.int64)
         for t, predicted in enumerate(self.predictions):
             seen = self.query_labels < counts[t]
             labels, session_of = self.query_labels[seen], of_session[seen]
@@ -244,17 +241,13 @@ class _Run:
 
     def _notes(self) -> tuple[str, ...]:
         marks = (TRANSDUCTIVE,) if self.method.transductive else ()
-        if left_out := self.features.novel_count - self.ends[-1]:
+        if left_out := len(self.features.class_names) - self.counts[-1]:
             marks += (f"{left_out} novel classes are in no session.",)
         draws, shots = self.protocol.draws, self.protocol.shots
         if self.protocol.draws_of(self.features) >= draws:
             return marks
         most = f"no novel class has more than {shots} support images"
         return (*marks, f"{draws} support draws asked for, but {most}, so there is one draw.")
-
-    def _seen_classes(self, session: int) -> int:
-        """How many classes have been learned after a session, base classes included."""
-        return self.features.base_count + self.ends[session]
 
     def _draw_images(self) -> NDArray[np.int64]:
         """Support images (E, C1, shots) of every draw: positions in ``novel_support``."""
@@ -293,7 +286,7 @@ class _Run:
     def _measure(self) -> None:
         """Predict every test item of the classes seen so far, unless the last session will tell."""
         if not self.method.scores_apart:
-            count = self._seen_classes(len(self.predictions))
+            count = self.counts[len(self.predictions)]
             queries = self.queries[self._seen(count)]
             scores = checked_scores(self.method, self.state, queries, len(self.images), count)
             self.predictions.append(scores.argmax(-1).cpu().numpy())
