@@ -15,7 +15,6 @@ from subspan.experiments.results import EpisodeResult, MethodResult
 from subspan.experiments.single_session import SingleSession
 from subspan.learners.registry import create_method
 from subspan.paper.stored_results import StoredResult, stored_results
-from subspan.paper.tables.single_session import MEASURES
 
 SESSIONS = MultiSession(ways=3, shots=2, draws=2)
 EPISODES = SingleSession(ways=3, shots=2, base_queries=6, novel_queries=6, count=7)
@@ -59,7 +58,7 @@ def test_tables_read_a_stored_result_like_any_other(tmp_path: Path) -> None:
     assert isinstance(kept_sessions, MethodResult)
     assert isinstance(kept_episodes, EpisodeResult)
     np.testing.assert_array_equal(kept_sessions.weighted, sessions.weighted)
-    for figure in MEASURES:
+    for figure in EpisodeResult.figures:
         np.testing.assert_array_equal(getattr(kept_episodes, figure), getattr(episodes, figure))
 
 

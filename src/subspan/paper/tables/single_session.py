@@ -1,12 +1,14 @@
 """The paper's single-session table, made anew: published beside ours, what ours cost and what they were run with."""
 
+import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from subspan.experiments.config import Setting
-from subspan.experiments.metrics import interval_half_width
-from subspan.experiments.report.tables import Cell, Column, Row, Table, not_below_best
+from subspan.experiments.report.results_table import OF_EPISODES
+from subspan.experiments.report.tables import Cell, Column, Row, Table
 from subspan.experiments.results import EpisodeResult
 from subspan.learners.registry import spec_of
 from subspan.paper.published import OURS, PUBLISHED, QUOTED, SINGLE_SESSION, STORED, Published
@@ -22,15 +24,7 @@ OPTIONS: Mapping[str, str] = {
     "tau": "tau",
 }
 STEPS = "max_steps"  # a column of its own only where settings name it
-MEASURES = {  # by name in EpisodeResult: key, title, meaning, whether a test marks what is not below the best
-    "joint": ("accuracy", "acc.", "joint accuracy: base and novel queries among all classes", True),
-    "delta": ("delta", "Delta", "what both halves lose when all classes compete", False),
-    "base": ("base", "base", "base queries among all classes", True),
-    "novel": ("novel", "novel", "novel queries among all classes", True),
-    "base_alone": ("base_alone", "base only", "base queries among base classes only", True),
-    "novel_alone": ("novel_alone", "novel only", "novel queries among novel classes only", True),
-    "steps": ("steps", "steps", "optimiser steps of an episode", False),
-}
+MEASURES = tuple(measure for key, measure in OF_EPISODES.items() if key != "seconds")  # whose table is another
 
 
 def episodes_table(
@@ -41,14 +35,12 @@ def episodes_table(
     Stored results were not run now, on the same episodes; they take part in the tests and say so.
     """
     shots = _shots(runs)
-    columns = tuple(
-        Column(f"{key}_{number}_shot", title, f"{meaning}, {number}-shot", f"{number}-shot", 0 if key == "steps" else 2)
-        for number in shots
-        for key, title, meaning, _ in MEASURES.values()
-    )
+    columns = tuple(_of_shots(measure.column, number) for number in shots for measure in MEASURES)
     ours: dict[str, dict[str, Cell]] = {run.name: {} for run in runs}
-    for number in shots:
-        _add_cells(ours, [run for run in runs if run.result.shots == number], number)
+    for number, measure in itertools.product(shots, MEASURES):
+        chosen = [run for run in runs if run.result.shots == number]
+        for run, cell in zip(chosen, measure.cells([run.result for run in chosen]), strict=True):
+            ours[run.name][_of_shots(measure.column, number).key] = cell
     theirs = {line.model: line for line in published.single_session}
     rows = [
         Row((name, QUOTED), line.cells[data], QUOTED)
@@ -72,11 +64,7 @@ def episodes_table(
 def published_table(data: str, published: Published) -> Table:
     """One half of the table as published, with blanks where ours would be: for data whose images we do not have."""
     theirs, shots = published.single_session, (1, 5)
-    columns = tuple(
-        Column(f"{key}_{number}_shot", *MEASURES[figure][1:3], f"{number}-shot")
-        for number in shots
-        for figure, key in (("joint", "accuracy"), ("delta", "delta"))
-    )
+    columns = tuple(_of_shots(OF_EPISODES[key].column, number) for number in shots for key in ("accuracy", "delta"))
     labels = {line.model: PUBLISHED if line.source == "P" else QUOTED for line in theirs}
     rows = [
         row
@@ -93,14 +81,10 @@ def published_table(data: str, published: Published) -> Table:
     return Table(("method", "row"), columns, tuple(rows), title, (note,), name=f"single-session-{data}")
 
 
-def _add_cells(ours: Mapping[str, dict[str, Cell]], runs: Sequence[Run[EpisodeResult]], shots: int) -> None:
-    """The cells of runs with one number of shots, by name."""
-    for figure, (key, _, _, tested) in MEASURES.items():
-        samples = [getattr(run.result, figure) for run in runs]
-        top = not_below_best(samples) if tested else [False] * len(samples)
-        for run, values, marked in zip(runs, samples, top, strict=True):
-            half_width = np.nan if key == "steps" else float(interval_half_width(values, distribution="normal"))
-            ours[run.name][f"{key}_{shots}_shot"] = Cell(float(values.mean()), half_width, marked)
+def _of_shots(column: Column, number: int) -> Column:
+    """A column for one number of shots."""
+    key, group = f"{column.key}_{number}_shot", f"{number}-shot"
+    return replace(column, key=key, meaning=f"{column.meaning}, {group}", group=group)
 
 
 def costs_table(data: str, runs: Sequence[Run[EpisodeResult]], published: Published) -> Table:
