@@ -320,6 +320,15 @@ def test_optimum_does_not_depend_on_the_start_and_sgd_arrives_there():
     assert difference(optimum(make_problem(session)).rows, found.rows) < 1e-8
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("old_penalty", ["norm", "squared"])
+def test_optimum_ends_where_rounding_is_all_that_is_left(dtype, old_penalty):
+    problem = make_problem(make_session(old_penalty=old_penalty, memory=True, dtype=dtype))
+    found = optimum(problem, tolerance=0.0, max_newton=200)
+    assert int(found.steps) < 50, "no arithmetic brings a subgradient to zero, but five steps in a row without gain end"
+    assert float(found.loss) == pytest.approx(float(optimum(problem).loss), rel=1e-6)
+
+
 def test_strong_norm_penalty_keeps_old_rows_exactly():
     session = make_session(old_penalty="norm")
     session.beta_base = 50.0
