@@ -11,7 +11,7 @@ from uploading import pictures
 
 import made_photographs as made
 from subspan.catalogue.catalogue import Catalogue
-from subspan.files.store import POINTER, VERSIONS, load_version, make_version, read, write
+from subspan.files.store import POINTER, load_version, make_version, read, write
 from waiting import wait_until
 
 FAULTS = (TypeError, KeyError, RuntimeError, MemoryError, RecursionError, OSError, AssertionError, UnicodeError)
@@ -57,16 +57,16 @@ def failing(catalogue: Catalogue, fault: type[Exception]) -> Iterator[None]:
 @pytest.mark.slow
 def test_the_service_outlives_a_minute_of_random_faults(serve, colours: Catalogue, backbone):
     client, path, chance = serve(refresh_seconds=0.02), colours.path, random.Random(0)
-    other = Catalogue.open(path, backbone)
+    other, pointer = Catalogue.open(path, backbone), path / POINTER
     features = other.features(made.photographs("pink", 5))
     end, rounds = time.monotonic() + 60, 0
     while time.monotonic() < end:
         rounds += 1
         kinds = [
             moved(path),
-            moved(path / POINTER),
-            moved(path / VERSIONS),
-            overwritten(path / POINTER, bytes(chance.randrange(256) for _ in range(chance.randrange(200)))),
+            moved(pointer),
+            overwritten(pointer, pointer.read_bytes().replace(read(path).current.encode(), b"0" * 64)),
+            overwritten(pointer, bytes(chance.randrange(256) for _ in range(chance.randrange(200)))),
             foreign(path),
             failing(colours, chance.choice(FAULTS)),
         ]
