@@ -4,6 +4,9 @@ A plain install is for photographs. Whatever imports one of these packages does 
 it reads one sentence, wherever that was.
 """
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 
@@ -35,3 +38,19 @@ def imported(module: str) -> ModuleType:
         return import_module(module)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(sentence(error) or str(error), name=error.name, path=error.path) from error
+
+
+@contextmanager
+def ray_cluster() -> Iterator[ModuleType]:
+    """Ray on the cluster that runs, or on one begun here meanwhile; the error of a task is raised as it was."""
+    ray = imported("ray")
+    began_here = not ray.is_initialized()
+    if began_here:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        yield ray
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+    finally:
+        if began_here:
+            ray.shutdown()

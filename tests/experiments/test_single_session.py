@@ -280,7 +280,7 @@ def test_what_cannot_be_is_said_in_one_sentence():
 
 def test_without_ray_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ProtocolError, match=r"--ray needs the package ray .* pip install 'subspan\[ray\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"needs the package ray.*'subspan\[ray\]'"):
         run_cells(SMALL, make_features(), [Cell(create_method("imprint"), 2)], Placement(ray=True))
 
 

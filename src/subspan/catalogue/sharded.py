@@ -5,7 +5,6 @@ check set keeps. Tasks have no side effects: Ray runs one again when its machine
 which needs pyarrow for what is a list of file names here.
 """
 
-import logging
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from subspan.arrays import FloatArray
 from subspan.catalogue.checkset import CheckSet, chosen_to_keep
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.looking import Progress, features_of
+from subspan.extras import ray_cluster
 from subspan.images.errors import DataError
 from subspan.model import Model
 from subspan.pretrained.backbone import Backbone, Image
@@ -106,30 +106,18 @@ def _network(name: str, digest: str) -> Backbone:
 
 def _over_ray(look: Look, shards: Sequence[Shard]) -> Iterator[Seen]:
     """What was seen of every shard, in order; so many wait as keep all machines at work."""
-    try:
-        import ray
-        from ray.exceptions import RayTaskError
-    except ImportError as error:
-        raise CatalogueError(
-            f"--ray needs the package ray ({error}); install it with: pip install 'subspan[ray]'"
-        ) from None
-    began_here = not ray.is_initialized()
-    if began_here:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR)
-    try:
+    with ray_cluster() as ray:
         task, shared = ray.remote(num_cpus=1, max_retries=-1)(see), ray.put(look)
         most = 2 * int(ray.cluster_resources().get("CPU", 1))
         waiting: deque[Any] = deque()
         for shard in shards:
-            waiting.append(task.remote(shared, shard))
+            try:
+                waiting.append(task.remote(shared, shard))
+            except TypeError as error:  # what lies in a zip cannot be sent
+                raise CatalogueError(
+                    "over Ray photographs are files that all machines see; unpack zips first"
+                ) from error
             if len(waiting) > most:
                 yield ray.get(waiting.popleft())
         while waiting:
             yield ray.get(waiting.popleft())
-    except RayTaskError as error:
-        raise error.cause from None
-    except TypeError as error:  # what lies in a zip cannot be sent
-        raise CatalogueError("over Ray photographs are files that all machines see; unpack zips first") from error
-    finally:
-        if began_here:
-            ray.shutdown()

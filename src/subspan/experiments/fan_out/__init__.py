@@ -7,7 +7,6 @@ On a cluster each item is one task without side effects, run again by Ray as oft
 the number of their item, so that none is lost and none counts twice.
 """
 
-import logging
 import multiprocessing
 import os
 import pickle
@@ -23,6 +22,7 @@ import torch
 
 from subspan.experiments.fan_out import worker
 from subspan.experiments.inputs import ProtocolError
+from subspan.extras import ray_cluster
 from subspan.values import check_options, option
 
 Item = TypeVar("Item")
@@ -128,17 +128,7 @@ def _on_ray(
     work: Work, shared: Any, items: Sequence[Any], order: Sequence[int], *, gpu: bool
 ) -> Generator[tuple[int, Any], None, None]:
     """Number and result of every item, as they are done."""
-    try:
-        import ray
-        from ray.exceptions import RayTaskError
-    except ImportError as error:
-        raise ProtocolError(
-            f"--ray needs the package ray ({error}); install it with: pip install 'subspan[ray]'"
-        ) from None
-    began_here = not ray.is_initialized()
-    if began_here:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR)
-    try:
+    with ray_cluster() as ray:
         task = ray.remote(num_cpus=1, num_gpus=1 if gpu else 0, max_retries=-1)(_run_one)
         reference = ray.put(shared)  # held by this process: it outlives every other machine
         waiting = {task.remote(work, reference, items[i]): i for i in order}
@@ -146,11 +136,6 @@ def _on_ray(
             done, _ = ray.wait(list(waiting), num_returns=1, timeout=1.0)
             for one in done:
                 yield waiting.pop(one), ray.get(one)
-    except RayTaskError as error:
-        raise error.cause from None
-    finally:
-        if began_here:
-            ray.shutdown()
 
 
 def _run_one(work: Work, shared: Any, item: Any) -> Any:
