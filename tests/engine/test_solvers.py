@@ -437,5 +437,8 @@ def test_classes_that_stand_still_in_a_batch_of_problems():
     torch.testing.assert_close(optimum(concatenate([first, second])).rows, optimum(still_problem()).rows)
     with pytest.raises(ValueError, match="must have the same shapes"):
         concatenate([first, replace(second, still=None)])
+    wider = RowGroup(torch.zeros(1, 4, 5).double(), torch.zeros(1, 4, 5).double(), "squared", 0.05)
+    with pytest.raises(ValueError, match="must have the same shapes"):
+        concatenate([first, replace(second, groups=[wider])])
     with pytest.raises(ValueError, match=r"still must have the shape \(1, 7\); got \(7,\)"):
         replace(first, still=torch.zeros(7))
