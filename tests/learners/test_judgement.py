@@ -43,7 +43,7 @@ def test_evidence_is_what_naive_normals_say(width: int, each: int):
     space, weights, curvature = derived[:4], derived[4], derived[5]
     _, prior, _, _ = rule._model(state)
     placed, square = rule._placed(state, X, space, np.float64)
-    share = rule.span
+    share = prior.share
     covariance = ((1 - share) * prior.level + prior.noise) * np.eye(placed.shape[1])
     covariance += share * (prior.directions.T * prior.along) @ prior.directions
     rest = width - placed.shape[1]

@@ -67,7 +67,7 @@ def test_posterior_of_a_mean_is_that_of_the_whole_covariance():
     for base in (3, 30):
         known, means = rng.normal(size=(base, 8)), rng.normal(size=(5, 8))
         counts = np.array([1.0, 5, 5, 2, np.inf])
-        prior = prior_of(known, np.full(base, np.inf), 8, 0.7)
+        prior = prior_of(known, np.full(base, np.inf), 8, 0.7, 0.35)
         found, uncertain = posterior(means, counts, prior, 0.2)
         spread = np.cov(known.T)
         covariance = 0.8 * np.trace(spread) / 8 * np.eye(8) + 0.2 * spread
@@ -75,6 +75,31 @@ def test_posterior_of_a_mean_is_that_of_the_whole_covariance():
             gain = covariance @ np.linalg.inv(covariance + 0.7 / count * np.eye(8))
             np.testing.assert_allclose(found[k], known.mean(0) + gain @ (means[k] - known.mean(0)))
             np.testing.assert_allclose(uncertain[k], np.trace(covariance - gain @ covariance) / 8, atol=1e-12)
+
+
+def test_a_direction_of_base_means_counts_as_far_as_it_is_more_than_chance_and_noise():
+    rng = np.random.default_rng(0)
+
+    def share(known, noise: float) -> float:
+        return prior_of(known, np.full(len(known), 1.0), 200, noise, 0.35).share
+
+    anywhere, few = rng.normal(size=(20, 200)), rng.normal(size=(20, 3)) @ rng.normal(size=(3, 200))
+    assert share(anywhere, 0.01) < 0.1 < 0.3 < share(few, 0.01) < 0.35
+    assert share(few, 1.5) < share(few, 0.5) < share(few, 0.01)
+
+
+def test_copies_of_one_image_teach_what_the_image_would():
+    """With class statistics and from examples alike: copies add no certainty."""
+    X, y, queries, _ = gaussian(6, 5, 20)
+    known, means = y < BASE, np.stack([X[y == k].mean(0) for k in range(BASE)])
+    shown = {"y": np.repeat(y[~known], 3), "groups": np.repeat(np.flatnonzero(~known), 3)}
+    for make in (
+        lambda: IncrementalClassifier().fit(X[known], y[known]),
+        lambda: IncrementalClassifier.from_weights(means, range(BASE), means=means, covariance=np.eye(20)),
+    ):
+        once = make().add_classes(X[~known], y[~known]).predict_proba(queries)
+        copied = make().add_classes(np.repeat(X[~known], 3, 0), **shown).predict_proba(queries)
+        np.testing.assert_allclose(copied, once, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("width", "count"), [(40, 400), (40, 44), (40, 40), (40, 39), (40, 10), (3, 50)])

@@ -86,6 +86,7 @@ class Session:
     embeddings: Array = None  # (K, e): of these classes, where the learner needs them
     seeds: tuple[int, ...] = (0,)  # one per problem of the batch
     share: Array | None = None  # (K,)
+    copies: float = 1  # of each image among the examples, on average
 
     @property
     def new(self) -> bool:

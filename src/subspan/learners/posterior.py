@@ -24,9 +24,10 @@ from subspan.values import check_options, option
 
 FEW_FEATURES = 64  # fewer are taken as they are
 UNIT_FROM = 64  # in fewer dimensions the length after T says too much to be taken off
-UNSEEN = 0.5  # share of the log density of a class never seen that is taken off a familiarity
+UNSEEN = 0.8  # share of the log density of a class never seen that is taken off a familiarity
 SOFT = 0.28  # temperature of the sum over classes that makes a familiarity, in units of the root of the dimensions
 WEAK = 10  # examples that a class's own spread is worth less than the mean spread
+WORTH = 20.0  # new photographs that a class mean is worth, of the very images that a network was trained on
 SIGNED = 0.1  # share of negative values in the squares of features from which on they are taken to be signed
 
 
@@ -42,9 +43,11 @@ class Posterior(Learner):
     4. Its density is a normal about that mean, wider by what is not known of it.
 
     From class statistics of a network instead of examples, step 1 is left out, and W stays that of the base classes.
+    The network has seen the images that its means are of, and they lie further apart than those of new ones: such a
+    mean is taken to be one of few examples.
 
-    A state holds rows (C, d), the means of prepared features, and counts (C,), 0 where unknown; from examples also the
-    rest of `ClassSums`.
+    A state holds rows (C, d) and counts (C,): from examples the means of prepared features and the rest of `ClassSums`,
+    from class statistics the means of T(x).
     """
 
     name = "posterior"
@@ -58,7 +61,7 @@ class Posterior(Learner):
     calibrated = True
     whole: ClassVar[bool] = False  # whether base means have the span's share, too
     power: float = option(0.8, "of the within-class covariance that is divided out; 1 makes features white")
-    span: float = option(0.2, "share of the base means' own covariance in the prior of a novel mean")
+    span: float = option(0.35, "share of the base means' covariance, as far as it is certain, in a novel mean's prior")
 
     def __post_init__(self) -> None:
         check_options(self, shares=("power",), below_one=("span",))
@@ -73,8 +76,8 @@ class Posterior(Learner):
         if base.examples is None:
             if base.means is None or base.covariance is None:
                 raise ValueError(f"method '{self.name}' needs base examples, or means and a covariance of them")
-            means = np.asarray(base.means, np.float64)
-            return State(base, {"rows": means, "counts": np.zeros(len(means))})
+            _, _, means = self._of_statistics(base)
+            return State(base, {"rows": means, "counts": np.full(len(means), WORTH)})
         squares = _squares_of(base.examples)
         signed = is_signed(squares)
         sums = ClassSums.of_examples(prepared(base.examples, signed), np.asarray(base.labels))
@@ -82,12 +85,19 @@ class Posterior(Learner):
 
     def learn(self, state: State, session: Session) -> State:
         if not _of_examples(state):
-            return state.after(**with_means(state, session))
+            space, _, _ = state.base.once(self, lambda: self._of_statistics(state.base))
+            placed = space.means(np.asarray(session.support, np.float64))
+            return state.after(**with_means(state, session, unit(placed) if space.width >= UNIT_FROM else placed))
         features, labels = prepared(session.support, bool(state["signed"])), np.asarray(session.labels)
         sums = ClassSums.of(state, len(session.classes) if session.new else 0)
         for place in session.classes:
             examples = features[labels == place]
-            sums.join(place, len(examples), examples.mean(0), contrasts(examples))
+            sums.join(
+                place,
+                len(examples) / session.copies,
+                examples.mean(0),
+                contrasts(examples) / session.copies**0.5,
+            )
         return _with_sums(state, sums)
 
     def combine(self, state: State, base: Base, place: int, other: int) -> State:
@@ -166,7 +176,7 @@ class Posterior(Learner):
         first = state.base_count
         variance, known = np.empty(means.shape[:-1]), min(first, means.shape[-2])
         for part in [*blocks(known), *blocks(means.shape[-2], known)]:  # in the place of the means: they may be many
-            share = self.span if first > 1 and (self.whole or part.start >= first) else 0.0
+            share = prior.share if self.whole or part.start >= first else 0.0
             own, uncertain = posterior(means[..., part, :], counts[..., part], prior, share)
             means[..., part, :], variance[..., part] = own, prior.noise + uncertain
         offset = -_squared_lengths(means) / (2 * variance) - space.width / 2 * np.log(2 * np.pi * variance)
@@ -178,9 +188,8 @@ class Posterior(Learner):
     def _model(self, state: State) -> tuple[WithinSpace, Prior, FloatArray, FloatArray]:
         """The space, the prior, and class means (*batch, C, r) there, of so many examples (*batch, C)."""
         if not _of_examples(state):
-            space, prior = state.base.once(self, lambda: self._of_statistics(state.base))
-            counts = np.where(state["counts"] > 0, state["counts"], np.inf)
-            means = _shortened(space.means(state["rows"]), counts, space)
+            space, prior, _ = state.base.once(self, lambda: self._of_statistics(state.base))
+            means, counts = state["rows"].copy(), state["counts"]
             return space, prior.about(means, counts), means, counts
         rows, counts, freedom, first = state["rows"], state["counts"], float(state["freedom"]), state.base_count
         known = slice(first if first > 1 else None)  # one base class says nothing of how far classes lie apart
@@ -192,17 +201,18 @@ class Posterior(Learner):
             space = space_of_rows(np.concat([state["factor"], state["own"]]), freedom, centre, self.power, rows)
         space = space.as_triangle() if len(rows) > MANY else space
         means = _shortened(space.means(rows), counts, space)
-        prior = prior_of(means[known], counts[known], space.width, _noise(means, counts, freedom, space))
+        span = self.span if first > 1 else 0.0
+        prior = prior_of(means[known], counts[known], space.width, _noise(means, counts, freedom, space), span)
         return space, prior.about(means, counts), means, counts
 
-    def _of_statistics(self, base: Base) -> tuple[WithinSpace, Prior]:
-        """The space and the prior, where base classes have a mean and a covariance of unknown many examples."""
+    def _of_statistics(self, base: Base) -> tuple[WithinSpace, Prior, FloatArray]:
+        """The space, the prior, and the class means (B, d) there, from a mean of each base class and a covariance."""
         means = np.asarray(base.means, np.float64)
         unit_of = _units(base.covariance, np.inf) if means.shape[1] < FEW_FEATURES else None
         space = space_of_matrix(base.covariance, np.inf, np.asarray(base.center, np.float64), self.power, unit_of)
-        unlimited = np.full(len(means), np.inf)
-        means = _shortened(space.means(means), unlimited, space)
-        return space, prior_of(means, unlimited, space.width, _noise(means, unlimited, np.inf, space))
+        means = _shortened(space.means(means), np.inf, space)
+        noise = _noise(means, 1.0, np.inf, space)
+        return space, prior_of(means, np.full(len(means), WORTH), space.width, noise, self.span), means
 
 
 class _Evidence(Posterior):
@@ -233,7 +243,7 @@ class _Evidence(Posterior):
         means, variance = weights / (2 * curvature)[..., None], 0.5 / curvature
         variance = variance + prior.noise * (_spreads(state, counts, found.width) - 1)
         offset = -_squared_lengths(means) / (2 * variance) - found.width / 2 * np.log(2 * np.pi * variance)
-        share = self.span if state.base_count > 1 else 0.0
+        share = prior.share
         plain = (1 - share) * prior.level + prior.noise
         more = share * prior.along
         other = -found.width / 2 * np.log(2 * np.pi * plain) - np.log1p(more / plain).sum() / 2
@@ -296,7 +306,7 @@ def _squared_lengths(means: FloatArray) -> FloatArray:
     return np.einsum("...k,...k->...", means, means).astype(np.float64)
 
 
-def _shortened(means: FloatArray, counts: FloatArray, space: WithinSpace) -> FloatArray:
+def _shortened(means: FloatArray, counts: FloatArray | float, space: WithinSpace) -> FloatArray:
     """Means (..., C, r) of examples at length one, in their place: over the length that an example has on average.
 
     Of so many examples (..., C) the mean has a squared length that noise / count has made larger.
@@ -308,7 +318,7 @@ def _shortened(means: FloatArray, counts: FloatArray, space: WithinSpace) -> Flo
     return means
 
 
-def _noise(means: FloatArray, counts: FloatArray, freedom: float, space: WithinSpace) -> float | None:
+def _noise(means: FloatArray, counts: FloatArray | float, freedom: float, space: WithinSpace) -> float | None:
     """Variance of an example about its class's mean along each dimension; None without two examples of any class."""
     if freedom < 1:
         return None

@@ -11,6 +11,7 @@ import numpy as np
 
 from subspan.arrays import FloatArray
 from subspan.learners.parts.blocks import blocks
+from subspan.learners.parts.within_space import share_of_chance
 
 LEAST = 1e-3  # of the noise: how far base means lie apart where no more than noise is seen
 
@@ -25,6 +26,7 @@ class Prior:
     along: FloatArray  # (k,): variance of the base means along them
     noise: float  # variance of an example about its mean, along each dimension
     dimensions: int
+    share: float  # of the base means' own covariance in that of a novel mean
 
     def about(self, means: FloatArray, counts: FloatArray) -> "Prior":
         """The prior about the middle of all classes by their certainty: means (..., C, r), examples (..., C).
@@ -35,15 +37,21 @@ class Prior:
         return replace(self, middle=(certain.astype(means.dtype) @ means)[..., 0, :] / certain.sum(-1))
 
 
-def prior_of(means: FloatArray, counts: FloatArray, dimensions: int, noise: float | None) -> Prior:
-    """The prior from base means (B, r) of so many examples each (B,); a noise of None is half of all there is."""
+def prior_of(means: FloatArray, counts: FloatArray, dimensions: int, noise: float | None, span: float) -> Prior:
+    """The prior from base means (B, r) of so many examples each (B,).
+
+    noise : of one example; None is half of all there is. span : share of the base means' own covariance, were all of it
+    certain. Of few or noisy means it is not: what is noise counts for less, and so does what chance would show.
+    """
     middle, directions, along = _principal(means)
     known = max(len(means) - 1, 1)
     spread = float(along.sum()) / known / dimensions
     if noise is None:
-        noise = spread / 2 or 1.0
+        noise, span = spread / 2 or 1.0, 0.0
     level = max(spread - noise * float(np.mean(1 / counts)), LEAST * noise)
-    return Prior(middle, level, directions, along / known, noise, dimensions)
+    real = level / spread if spread > 0 else 0.0
+    share = span * min(real, 1.0) ** 2 * (1 - share_of_chance(along, known, dimensions)) ** 0.5
+    return Prior(middle, level, directions, real * along / known, noise, dimensions, share)
 
 
 def _principal(means: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -17,6 +17,7 @@ from scipy.linalg import get_blas_funcs
 from subspan.arrays import Array, FloatArray
 from subspan.learners.parts.blocks import MANY, blocks
 
+FEW_EXAMPLES = 50  # beyond their classes' means, at which both corrections of eigenvalues count alike
 ROUNDING = 1e-10  # of the largest eigenvalue: below this an eigenvalue is no more than rounding
 
 
@@ -145,5 +146,22 @@ def shrunk(values: FloatArray, freedom: float, dimensions: int) -> tuple[FloatAr
     if pile:
         found[:pile] = np.maximum(found[:pile], found[min(pile, count - 1)])
         null = max(null, float(found[0]))
+    # The correction supposes many examples; of few, linear shrinkage is the safer one.
+    chance = share_of_chance(values, freedom, width)
+    trust = freedom / (freedom + FEW_EXAMPLES)
+    mean = total / width
+    found = found**trust * ((1 - chance) * values + chance * mean) ** (1 - trust)
+    null = null**trust * max(chance * mean, ROUNDING * mean) ** (1 - trust)
     scale = total / (found.sum() + null * (width - count))
     return found * scale, null * scale
+
+
+def share_of_chance(values: FloatArray, freedom: float, dimensions: int) -> float:
+    """How much of the spread of eigenvalues (k,), the others 0, is chance; oracle-approximating shrinkage.
+
+    Chen, Wiesel, Eldar and Hero. Shrinkage algorithms for MMSE covariance estimation. IEEE TSP 58(10), 2010.
+    """
+    squares, total = float((values**2).sum()), float(values.sum())
+    above = (1 - 2 / dimensions) * squares + total**2
+    below = (freedom + 1 - 2 / dimensions) * (squares - total**2 / dimensions)
+    return min(1.0, above / below) if below > 0 else 1.0
