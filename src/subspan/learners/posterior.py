@@ -192,7 +192,8 @@ class Posterior(Learner):
             means, counts = state["rows"].copy(), state["counts"]
             return space, prior.about(means, counts), means, counts
         rows, counts, freedom, first = state["rows"], state["counts"], float(state["freedom"]), state.base_count
-        known = slice(first if first > 1 else None)  # one base class says nothing of how far classes lie apart
+        # One base class says nothing of how far classes lie apart; of very many, some say it.
+        known = slice(0, first, -(-first // MANY)) if first > 1 else slice(None)
         centre = rows.mean(0)
         if state.get("factor") is None:
             unit_of = _units(state["scatter"], freedom) if len(centre) < FEW_FEATURES else None

@@ -76,11 +76,12 @@ def posterior(means: FloatArray, counts: FloatArray, prior: Prior, share: float)
     """
     noise = (prior.noise / np.broadcast_to(counts, means.shape[:-1]))[..., None]  # of an observed mean
     plain = (1 - share) * prior.level + noise  # (..., K, 1): variance of an observed mean outside of all directions
-    less = share * prior.along / (plain * (plain + share * prior.along))  # (..., K, k): by so much less precise inside
-    off = means - prior.middle[..., None, :].astype(means.dtype)
-    unexplained = off / plain.astype(means.dtype)
+    kept = 1 - noise / plain
+    middle = prior.middle[..., None, :].astype(means.dtype)
+    off = means - middle
+    expected, left = middle + kept.astype(means.dtype) * off, (noise * kept)[..., 0]
     if share:
-        unexplained -= ((off @ prior.directions.T) * less) @ prior.directions
-    precision = 1 / plain[..., 0] - less.sum(-1) / prior.dimensions
-    noise_left = noise[..., 0] * (1 - noise[..., 0] * precision)
-    return means - noise.astype(means.dtype) * unexplained, noise_left
+        less = share * prior.along / (plain * (plain + share * prior.along))  # (..., K, k): less precise inside by this
+        expected += noise.astype(means.dtype) * (((off @ prior.directions.T) * less) @ prior.directions)
+        left = left + noise[..., 0] ** 2 * less.sum(-1) / prior.dimensions
+    return expected, left
