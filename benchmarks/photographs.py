@@ -108,11 +108,9 @@ def uncorrected(values: NDArray[Any], freedom: float, dimensions: int) -> tuple[
 
 
 def linear(values: NDArray[Any], freedom: float, dimensions: int) -> tuple[NDArray[Any], float]:
-    """Oracle-approximating shrinkage towards the mean eigenvalue (Chen et al. 2010)."""
-    squares, total = (values**2).sum(), values.sum()
-    top = (1 - 2 / dimensions) * squares + total**2
-    share = min(1.0, top / ((freedom + 1 - 2 / dimensions) * (squares - total**2 / dimensions)))
-    return (1 - share) * values + share * total / dimensions, share * total / dimensions
+    chance = within_space.share_of_chance(values, freedom, dimensions)
+    mean = values.sum() / dimensions
+    return (1 - chance) * values + chance * mean, chance * mean
 
 
 def as_observed(means: NDArray[Any], *_: Any) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -130,11 +128,13 @@ def rooted(features: Any, signed: bool, prepare: Any = rule.prepared) -> Any:
 
 WAYS: dict[str, Callable[[list[Part]], Callable[[NDArray[Any]], NDArray[Any]]]] = {
     "default": default,
-    **{f"power {power}": named(f"posterior:power={power}") for power in (0.5, 0.7, 0.75, 0.8, 0.9, 0.95, 1)},
-    **{f"span {span}": named(f"posterior:span={span}") for span in (0, 0.05, 0.2, 0.3, 0.5)},
+    **{f"power {power}": named(f"posterior:power={power}") for power in (0.5, 0.7, 0.9, 1)},
+    **{f"span {span}": named(f"posterior:span={span}") for span in (0, 0.2, 0.5, 0.7)},
     "root where signed, none where not": without((rule, "prepared", rooted)),
     "eigenvalues as they are": without((within_space, "shrunk", uncorrected)),
     "eigenvalues by linear shrinkage": without((within_space, "shrunk", linear)),
+    "eigenvalues not linear where few": without((within_space, "FEW_EXAMPLES", 0)),
+    "all that base means show is certain": without((class_means, "share_of_chance", lambda *_: 0.0)),
     "lengths as they are after T": without((rule, "UNIT_FROM", 10**9)),
     "means as observed": without((rule, "posterior", as_observed)),
     "not widened": without((rule, "posterior", not_widened)),

@@ -27,6 +27,7 @@ UNIT_FROM = 64  # in fewer dimensions the length after T says too much to be tak
 UNSEEN = 0.8  # share of the log density of a class never seen that is taken off a familiarity
 SOFT = 0.28  # temperature of the sum over classes that makes a familiarity, in units of the root of the dimensions
 WEAK = 10  # examples that a class's own spread is worth less than the mean spread
+ENOUGH = 10_000  # base classes, spread over all, that the prior is taken from
 WORTH = 20.0  # new photographs that a class mean is worth, of the very images that a network was trained on
 SIGNED = 0.1  # share of negative values in the squares of features from which on they are taken to be signed
 
@@ -193,13 +194,8 @@ class Posterior(Learner):
             return space, prior.about(means, counts), means, counts
         rows, counts, freedom, first = state["rows"], state["counts"], float(state["freedom"]), state.base_count
         # One base class says nothing of how far classes lie apart; of very many, some say it.
-        known = slice(0, first, -(-first // MANY)) if first > 1 else slice(None)
-        centre = rows.mean(0)
-        if state.get("factor") is None:
-            unit_of = _units(state["scatter"], freedom) if len(centre) < FEW_FEATURES else None
-            space = space_of_matrix(state["scatter"], freedom, centre, self.power, unit_of)
-        else:
-            space = space_of_rows(np.concat([state["factor"], state["own"]]), freedom, centre, self.power, rows)
+        known = slice(0, first, -(-first // ENOUGH)) if first > 1 else slice(None)
+        space = replace(state.once("space", lambda: _space_of(state)), power=self.power)  # one for the evidence, too
         space = space.as_triangle() if len(rows) > MANY else space
         means = _shortened(space.means(rows), counts, space)
         span = self.span if first > 1 else 0.0
@@ -219,7 +215,7 @@ class Posterior(Learner):
 class _Evidence(Posterior):
     """Each class's part in how familiar a query is: by how much better it explains it than a class never seen would.
 
-    Half of what that class explains is taken off: all of it would favour whatever lies in the middle. In coordinates
+    Most of what that class explains is taken off: all of it would favour whatever lies in the middle. In coordinates
     that are white, with the spread that each class has about its own mean, found by its mean's length: of examples at
     length one it is what the squared length lacks.
     """
@@ -251,6 +247,16 @@ class _Evidence(Posterior):
         unseen = prior.directions, more / (plain * (plain + more)), prior.directions @ prior.middle, prior.middle
         scaled = means / variance[..., None], 0.5 / variance, offset
         return *space, *scaled, temperature, *unseen, np.array(plain), np.array(other)
+
+
+def _space_of(state: State) -> WithinSpace:
+    """The space, white, of a state from examples."""
+    rows, freedom = state["rows"], float(state["freedom"])
+    centre = rows.mean(0)
+    if state.get("factor") is not None:
+        return space_of_rows(np.concat([state["factor"], state["own"]]), freedom, centre, 1.0, rows)
+    unit_of = _units(state["scatter"], freedom) if len(centre) < FEW_FEATURES else None
+    return space_of_matrix(state["scatter"], freedom, centre, 1.0, unit_of)
 
 
 def _spreads(state: State, counts: FloatArray, width: int) -> FloatArray:

@@ -145,7 +145,7 @@ class ClassSums:
             mine = examples[places == place]
             left = self.counts[place] - len(mine)
             mean = self.rows[place] + len(mine) / left * (self.rows[place] - mine.mean(0))
-            gone.append(np.concat([contrasts(mine), step(left, mean, len(mine), mine.mean(0))]))
+            gone.append(np.concat([contrasts(mine), step(float(left), mean, len(mine), mine.mean(0))]))
             self.rows[place], self.counts[place] = mean, left
             if place >= self.first:
                 own = self.own_place == place
