@@ -63,17 +63,10 @@ class Calibrated(CosineLearner):
 
     def _roots(self, base: Base) -> tuple[Array, Array]:
         """L (d, d) and its inverse: one factorisation for all queries of a base session."""
-        return base.once(("roots", self.shrinkage), lambda: roots(base.covariance, self.shrinkage))
+        return base.once(("roots", self.shrinkage), lambda: self._factors(base.covariance))
 
-
-def roots(covariance: Array, shrinkage: float) -> tuple[Array, Array]:
-    """L (d, d) and its inverse, with L L^T the covariance plus the identity times shrinkage and its mean eigenvalue.
-
-    >>> roots(np.diag([3.0, 5.0]), 0.25)[0]
-    array([[2.        , 0.        ],
-           [0.        , 2.44948974]])
-    """
-    identity = np.eye(len(covariance), dtype=covariance.dtype)
-    scale = covariance.diagonal().mean()
-    root = np.linalg.cholesky(covariance + identity * (shrinkage * scale if scale > 0 else 1))
-    return root, solve_triangular(root, identity, lower=True)
+    def _factors(self, covariance: Array) -> tuple[Array, Array]:
+        identity = np.eye(len(covariance), dtype=covariance.dtype)
+        scale = covariance.diagonal().mean()
+        root = np.linalg.cholesky(covariance + identity * (self.shrinkage * scale if scale > 0 else 1))
+        return root, solve_triangular(root, identity, lower=True)

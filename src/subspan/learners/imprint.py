@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass
 
-from subspan.arrays import Array
-from subspan.engine.contract import Base
 from subspan.learners.parts.cosine import CosineLearner
-from subspan.learners.parts.vectors import unit
 from subspan.learners.registry import register
 
 
@@ -19,9 +16,3 @@ class Imprint(CosineLearner):
 
     name = "imprint"
     summary = "normalised support mean beside the learned base rows; no training"
-
-    def base_rows(self, base: Base) -> Array:
-        return unit(base.rows)
-
-    def row_of_mean(self, base: Base, mean: Array) -> Array:
-        return unit(mean)

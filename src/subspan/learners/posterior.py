@@ -27,7 +27,7 @@ UNIT_FROM = 64  # in fewer dimensions the length after T says too much to be tak
 UNSEEN = 0.8  # share of the log density of a class never seen that is taken off a familiarity
 SOFT = 0.28  # temperature of the sum over classes that makes a familiarity, in units of the root of the dimensions
 WEAK = 10  # examples that a class's own spread is worth less than the mean spread
-ENOUGH = 10_000  # base classes, spread over all, that the prior is taken from
+ENOUGH = 5_000  # base classes, spread over all, that the prior is taken from
 WORTH = 20.0  # new photographs that a class mean is worth, of the very images that a network was trained on
 SIGNED = 0.1  # share of negative values in the squares of features from which on they are taken to be signed
 
@@ -90,15 +90,10 @@ class Posterior(Learner):
             placed = space.means(np.asarray(session.support, np.float64))
             return state.after(**with_means(state, session, unit(placed) if space.width >= UNIT_FROM else placed))
         features, labels = prepared(session.support, bool(state["signed"])), np.asarray(session.labels)
-        sums = ClassSums.of(state, len(session.classes) if session.new else 0)
+        sums, copies = ClassSums.of(state, len(session.classes) if session.new else 0), session.copies
         for place in session.classes:
             examples = features[labels == place]
-            sums.join(
-                place,
-                len(examples) / session.copies,
-                examples.mean(0),
-                contrasts(examples) / session.copies**0.5,
-            )
+            sums.join(place, len(examples) / copies, examples.mean(0), contrasts(examples) / copies**0.5)
         return _with_sums(state, sums)
 
     def combine(self, state: State, base: Base, place: int, other: int) -> State:
@@ -341,8 +336,6 @@ def _units(scatter: Array, freedom: float) -> FloatArray | None:
     Of few examples deviations differ by chance: their logarithms are drawn together by what chance has in the variance
     of them. A feature that is constant within classes has the unit of the others.
     """
-    from scipy.special import polygamma  # here: only few features have units
-
     if freedom < 1:
         return None
     squared = np.diagonal(scatter).astype(np.float64) / (freedom if np.isfinite(freedom) else 1)
@@ -351,8 +344,7 @@ def _units(scatter: Array, freedom: float) -> FloatArray | None:
         return None
     logarithms = np.log(squared[live])
     common = logarithms.mean()
-    chance = float(polygamma(1, freedom / 2)) if np.isfinite(freedom) else 0.0
-    kept = max(0.0, 1 - chance / max(float(logarithms.var()), 1e-300))
+    kept = max(0.0, 1 - 2 / freedom / max(float(logarithms.var()), 1e-300))
     units = np.full(len(squared), np.exp(common / 2))
     units[live] = np.exp((common + kept * (logarithms - common)) / 2)
     return units

@@ -6,7 +6,6 @@ from typing import Literal
 from subspan.arrays import Array
 from subspan.engine.contract import Base
 from subspan.learners.parts.cosine import CosineLearner
-from subspan.learners.parts.vectors import unit
 from subspan.learners.registry import register
 from subspan.values import option
 
@@ -33,9 +32,4 @@ class Prototype(CosineLearner):
         return base.center if self.centred else 0.0
 
     def base_rows(self, base: Base) -> Array:
-        if self.base == "rows":
-            return unit(base.rows)
-        return self.row_of_mean(base, base.means)
-
-    def row_of_mean(self, base: Base, mean: Array) -> Array:
-        return self.represent(base, mean)
+        return super().base_rows(base) if self.base == "rows" else self.row_of_mean(base, base.means)

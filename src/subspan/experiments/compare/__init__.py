@@ -73,21 +73,22 @@ def compare(
         if progress is not None:
             progress("sessions", done, total)
 
-    runs = {name: [_run(name, kind, stream, advance) for stream in streams] for name, kind in chosen.items()}
-    return [_joined(name, kind, runs[name]) for name, kind in chosen.items()]
+    return [_compared(name, kind, streams, advance) for name, kind in chosen.items()]
 
 
-@dataclass(frozen=True)
-class _Run:
-    """One way on one stream."""
+def _compared(name: str, kind: Kind, streams: Sequence[Stream], advance: Callable[[], None]) -> Compared:
+    runs = (_run(name, kind, stream, advance) for stream in streams)
+    accuracies, seconds, kept, notes = zip(*runs, strict=True)
+    accuracy, base, novel = np.stack(accuracies, axis=1)
+    different = tuple(dict.fromkeys(note for of_draw in notes for note in of_draw))
+    took, held = np.stack(seconds), np.array(kept, np.float64)
+    return Compared(name, kind.meaning, kind.old_examples, accuracy, base, novel, took, held, different)
 
-    accuracies: FloatArray  # (3, sessions + 1): all, base, novel
-    seconds: FloatArray  # (sessions + 1,)
-    bytes: int
-    notes: tuple[str, ...]
 
-
-def _run(name: str, kind: Kind, stream: Stream, advance: Callable[[], None]) -> _Run:
+def _run(
+    name: str, kind: Kind, stream: Stream, advance: Callable[[], None]
+) -> tuple[FloatArray, FloatArray, int, dict[str, None]]:
+    """One way on one stream: accuracies (3, sessions + 1) of all, base and novel, seconds, bytes, notes."""
     way, (queries, gold) = kind.make(), stream.test
     names, truth = np.unique(gold, return_inverse=True)
     accuracies, seconds, seen, base = [], [], np.zeros(len(names), bool), np.zeros(len(names), bool)
@@ -106,7 +107,7 @@ def _run(name: str, kind: Kind, stream: Stream, advance: Callable[[], None]) -> 
             accuracies.append(class_means(right, truth[asked], base))
             advance()
     notes = dict.fromkeys(f"{name}: {str(one.message).splitlines()[0]}" for one in caught if _matters(one.category))
-    return _Run(np.transpose(accuracies), np.array(seconds), way.bytes_kept(), tuple(notes))
+    return np.transpose(accuracies), np.array(seconds), way.bytes_kept(), notes
 
 
 def _matters(category: type[Warning]) -> bool:
@@ -126,18 +127,3 @@ def class_means(right: NDArray[np.bool_], truth: NDArray[np.int64], base: NDArra
     of_class = 100 * metrics.group_means(right, truth)
     parts = (of_class, of_class[base[classes]], of_class[~base[classes]])
     return tuple(float(part.mean()) if len(part) else np.nan for part in parts)
-
-
-def _joined(name: str, kind: Kind, runs: Sequence[_Run]) -> Compared:
-    accuracy, base, novel = np.stack([run.accuracies for run in runs], axis=1)
-    return Compared(
-        method=name,
-        meaning=kind.meaning,
-        old_examples=kind.old_examples,
-        accuracy=accuracy,
-        base=base,
-        novel=novel,
-        seconds=np.stack([run.seconds for run in runs]),
-        bytes=np.array([run.bytes for run in runs], np.float64),
-        notes=tuple(dict.fromkeys(note for run in runs for note in run.notes)),
-    )

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from subspan.arrays import FloatArray
-from subspan.learners.parts.blocks import blocks
 from subspan.learners.parts.within_space import share_of_chance
 
 LEAST = 1e-3  # of the noise: how far base means lie apart where no more than noise is seen
@@ -56,15 +55,12 @@ def prior_of(means: FloatArray, counts: FloatArray, dimensions: int, noise: floa
 
 def _principal(means: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The mean of rows (B, r); orthonormal directions (k, r) and values (k,), whose weighted sum is their scatter."""
-    middle = np.sum([means[part].sum(0) for part in blocks(len(means))], 0) / len(means)
+    middle = means.mean(0, dtype=np.float64)
+    off = means - middle
     if len(means) <= means.shape[1]:
-        _, lengths, directions = np.linalg.svd(means - middle, full_matrices=False)
+        _, lengths, directions = np.linalg.svd(off, full_matrices=False)
         return middle, directions, lengths**2
-    scatter = np.zeros((means.shape[1], means.shape[1]))
-    for part in blocks(len(means)):
-        off = means[part] - middle
-        scatter += off.T @ off  # in double precision from block to block
-    values, vectors = np.linalg.eigh(scatter)
+    values, vectors = np.linalg.eigh(off.T @ off)
     return middle, vectors.T, np.maximum(values, 0)
 
 

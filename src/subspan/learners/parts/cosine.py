@@ -1,6 +1,5 @@
 """What the training-free methods share: a novel row is a function of its class's mean feature, cosines score."""
 
-from abc import abstractmethod
 from dataclasses import dataclass
 
 from subspan.arrays import Array, functions_of
@@ -24,9 +23,12 @@ class CosineLearner(RowLearner):
     scores_apart = True
     scale: float = option(16.0, "factor on the cosines before the softmax of predict_proba")
 
-    @abstractmethod
+    def base_rows(self, base: Base) -> Array:
+        return unit(base.rows)
+
     def row_of_mean(self, base: Base, mean: Array) -> Array:
         """The row (..., d) of a class from the mean (..., d) of its features."""
+        return self.represent(base, mean)
 
     def center(self, base: Base) -> Array | float:
         """What is subtracted from a query (d,) before its cosine is taken."""

@@ -48,9 +48,6 @@ class Alice(System, CosineLearner):
         drawn = base_samples(base.means, base.covariance, self.samples, self.seed)
         return unit(nearest_mean(drawn, base.means, self.images))
 
-    def row_of_mean(self, base: Base, mean: FloatArray) -> FloatArray:
-        return unit(mean)
-
 
 def nearest_mean(features: FloatArray, means: FloatArray, count: int) -> FloatArray:
     """Mean (C, d) of those ``count`` features (C, n, d) of each class with the largest cosine to its mean (C, d).
