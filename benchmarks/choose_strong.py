@@ -52,11 +52,9 @@ from subspan.learners.registry import create_method
 from subspan.train.collect import Contents
 from subspan.train.extract import Extractor
 from subspan.train.pack import feature_set
-from subspan.train.parts.evaluate import accuracies
-from subspan.train.parts.job import Job
 from subspan.train.recipe import RECIPES, Recipe
-from subspan.train.run import RunSettings
-from subspan.train.trainer import Runtime, train
+from subspan.train.run import Job, RunSettings
+from subspan.train.trainer import Runtime, accuracies, train
 
 LEVELS = {"cutmix": ("0.6", "0.9"), "resized_share": ("0.25", "0.5"), "pool": ("blurred", "max")}
 DESIGN = ((0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 0))  # the level of each option for each member

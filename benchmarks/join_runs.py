@@ -21,10 +21,9 @@ from subspan.train.collect import Contents
 from subspan.train.extract import Extractor
 from subspan.train.pack import feature_set
 from subspan.train.parts.device import find_device
-from subspan.train.parts.evaluate import accuracies
-from subspan.train.parts.job import Job
 from subspan.train.parts.network import join_members
-from subspan.train.run import load_run
+from subspan.train.run import Job, load_run
+from subspan.train.trainer import accuracies
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ import torch
 
 from subspan.backbones.checkpoint import read_tensors, write_tensors
 from subspan.images.lists import read_json
-from subspan.images.splits.fixed_sessions import LIST_NAMES
+from subspan.images.splits.listed import LIST_NAMES
 
 KEPT = Path(__file__).parent / "network"
 BASE_EVERY, SESSIONS = 3, 4

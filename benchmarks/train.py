@@ -39,10 +39,10 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from subspan.train.parts.device import Processes, find_device
-from subspan.train.parts.job import Job
 from subspan.train.parts.network import build_network
 from subspan.train.parts.step import TrainStep
 from subspan.train.recipe import Recipe, find_recipe, member_recipe
+from subspan.train.run import Job
 from subspan.train.trainer import Runtime, chosen_convolutions
 
 CLASSES, IMAGES = 60, 30_000

@@ -55,3 +55,15 @@ def append_one(features: Array) -> Array:
     """Features (..., d) with a constant 1 appended (..., d + 1), so that the last weight of a row is its bias."""
     functions, shape = functions_of(features), (*features.shape[:-1], 1)
     return functions.concat([features, functions.ones(shape, dtype=features.dtype, device=features.device)], axis=-1)
+
+
+def unit(vectors: Array) -> Array:
+    """Vectors (..., d) at length one; a zero vector stays zero.
+
+    >>> unit(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    if is_tensor(vectors):
+        return functions_of(vectors).nn.functional.normalize(vectors, dim=-1)
+    return vectors / np.maximum(np.linalg.vector_norm(vectors, axis=-1, keepdims=True), 1e-12)

@@ -21,7 +21,7 @@ _HOMES = {  # an old module, and the modules in which its names are found
         *("catalogue.catalogue", "catalogue.errors", "catalogue.options", "catalogue.records"),
         *("catalogue.export", "catalogue.photographs"),
     ),
-    "subspan.data": ("images.read", "images.errors", "images.imageset", "images.splits.parse", "images.splits.split"),
+    "subspan.data": ("images.read", "images.imageset", "images.splits.parse", "images.splits.split"),
     "subspan.language": (
         *("language.descriptions", "language.embeddings", "language.errors", "language.packaged", "language.words"),
     ),

@@ -39,10 +39,6 @@ class Registry:
     group: str
     added: dict[str, Entry] = field(default_factory=dict)
 
-    def known(self, name: str) -> bool:
-        """Whether it is ours, or of an installed distribution, or registered by the program that runs."""
-        return name in self.added or name in self.found
-
     @cached_property
     def found(self) -> dict[str, Entry]:
         """What files and entry points hold."""

@@ -16,7 +16,7 @@ from subspan.catalogue.photographs import open_class_photographs
 from subspan.catalogue.versions import go_back
 from subspan.classifier import IncrementalClassifier
 from subspan.files import store
-from subspan.images.errors import DataError
+from subspan.images.imageset import DataError
 from subspan.model import Model
 from subspan.pretrained.backbone import Preprocessing, TorchBackbone
 

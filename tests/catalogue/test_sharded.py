@@ -13,7 +13,7 @@ from subspan.catalogue import sharded
 from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.options import CatalogueOptions
 from subspan.catalogue.photographs import open_class_photographs
-from subspan.images.errors import DataError
+from subspan.images.imageset import DataError
 from subspan.pretrained.backbone import TorchBackbone
 
 NETWORK = "module:made_photographs.with_preprocessing"

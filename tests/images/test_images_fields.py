@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from subspan.images.errors import DataError
+from subspan.images.imageset import DataError
 from subspan.images.safe_pickle import as_array, as_dictionary, as_labels, as_names, raw_bytes, text
 
 

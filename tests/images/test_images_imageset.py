@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from subspan.images.errors import DataError
-from subspan.images.imageset import ImageSet
+from subspan.images.imageset import DataError, ImageSet
 
 
 def test_repr_is_one_line(tiny_set):

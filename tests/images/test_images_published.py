@@ -6,11 +6,10 @@ import tarfile
 import numpy as np
 import pytest
 
-from subspan.images.errors import DataError
-from subspan.images.imageset import ImageSet
+from subspan.images.imageset import DataError, ImageSet
 from subspan.images.lists import read_json
 from subspan.images.read import read_images
-from subspan.images.splits.fixed_sessions import PUBLISHED
+from subspan.images.splits.listed import PUBLISHED
 from subspan.images.splits.parse import parse_split
 
 BIRDS = "001.Black_footed_Albatross", "002.Laysan_Albatross"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subspan.images.errors import DataError
+from subspan.images.imageset import DataError
 from subspan.images.safe_pickle import as_dictionary, load_pickle
 
 

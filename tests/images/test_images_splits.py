@@ -11,13 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subspan.images.errors import DataError
-from subspan.images.imageset import ImageSet
-from subspan.images.splits.class_lists import RaviClasses, TieredClasses
-from subspan.images.splits.fixed_sessions import FixedSessions
-from subspan.images.splits.folder_sessions import FolderSessions
+from subspan.images.imageset import DataError, ImageSet
+from subspan.images.splits.listed import FixedSessions, RaviClasses, TieredClasses
 from subspan.images.splits.parse import SPLITS, parse_split
-from subspan.images.splits.random_sessions import RandomSessions
+from subspan.images.splits.sessions import FolderSessions, RandomSessions
 from subspan.images.splits.split import Split
 
 SMALL = RandomSessions(

@@ -15,7 +15,7 @@ from PIL import Image
 import made_photographs as made
 from subspan.backbones.checkpoint import write_tensors
 from subspan.backbones.heads import CosineHead
-from subspan.images.errors import DataError
+from subspan.images.imageset import DataError
 from subspan.pretrained.backbone import BackboneError, Preprocessing, TorchBackbone
 from subspan.pretrained.hugging_face import preprocessing_of
 from subspan.pretrained.registry import list_sources, load_backbone

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from subspan.backbones.checkpoint import read_tensors
-from subspan.train.parts.job import Job
 from subspan.train.recipe import PAPER, Recipe
+from subspan.train.run import Job
 from subspan.train.trainer import Outcome, Runtime, train
 
 CLASSES, PER_CLASS, SIZE = 4, 40, 32

@@ -12,7 +12,7 @@ from subspan.features.feature_set import FeatureSet
 from subspan.images.decode import decode_image
 from subspan.images.imageset import ImageSet
 from subspan.images.lists import read_json
-from subspan.images.splits.fixed_sessions import FixedSessions
+from subspan.images.splits.listed import FixedSessions
 from subspan.train.collect import Contents, choose
 from subspan.train.extract import Extractor
 from subspan.train.run import load_run

@@ -107,29 +107,28 @@ def test_a_batch_depends_on_seed_step_and_place_only() -> None:
     torch.testing.assert_close(part, first[3:])
 
 
-@pytest.mark.parametrize("per", ["batch", "image"])
-def test_cutmix_takes_a_box_from_another_image_for_its_share_of_batches_or_images(per: str) -> None:
-    recipe = dataclasses.replace(PLAIN_WHOLE, cutmix=0.6, cutmix_per=per)
+def test_cutmix_takes_a_box_from_another_image_for_its_share_of_images() -> None:
+    recipe = dataclasses.replace(PLAIN_WHOLE, cutmix=0.6)
     plain, untouched, differing, kept = augmented(PLAIN_WHOLE)[0], [], 0, []
     for step in range(100):
         images, partner, shares = augmented(recipe, step=step)
-        assert shares.shape == {"batch": (), "image": (6,)}[per]
+        assert shares.shape == (6,)
         assert any(torch.equal(partner, torch.roll(torch.arange(6), -shift)) for shift in range(1, 6))
-        for i, share in enumerate(shares.expand(6).tolist()):
+        for i, share in enumerate(shares.tolist()):
             box = (images[i] != plain[i]).any(0)  # (h, w)
             assert box.sum() == box.any(1).sum() * box.any(0).sum()  # a rectangle
             assert share == pytest.approx(1 - box.float().mean().item(), abs=1e-6)
             assert torch.equal(images[i][:, box], plain[partner[i]][:, box])
             untouched.append(share == 1.0)
             kept += [share] if share < 1 else []
-        differing += len(set(shares.expand(6).tolist())) > 2
+        differing += len(set(shares.tolist())) > 2
     assert 0.3 < np.mean(untouched) < 0.55  # 40 % and some boxes of no area
     assert 0.55 < np.mean(kept) < 0.85  # uniform area, partly outside
-    assert (differing > 75) is (per == "image")
+    assert differing > 75
     # A process that holds the second half of the batch draws the same boxes.
-    half, whole = torch.arange(3, 6), augmented(recipe, step=7)[2].expand(6)
+    half, whole = torch.arange(3, 6), augmented(recipe, step=7)[2]
     part = Augment(recipe, 0)(torch.from_numpy(STORE), half, torch.tensor(7), half)[2]
-    torch.testing.assert_close(part.expand(3), whole[3:])
+    torch.testing.assert_close(part, whole[3:])
 
 
 def test_members_that_differ_in_shares_are_served_by_one_compiled_code() -> None:

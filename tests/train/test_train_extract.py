@@ -14,7 +14,7 @@ from subspan.backbones.network import Network
 from subspan.experiments.named_features import named
 from subspan.features.feature_set import FeatureSet
 from subspan.images.imageset import ImageSet
-from subspan.images.splits.folder_sessions import FolderSessions
+from subspan.images.splits.sessions import FolderSessions
 from subspan.images.splits.split import Split
 from subspan.train.collect import Contents, balanced_rows
 from subspan.train.extract import Extractor

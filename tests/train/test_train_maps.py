@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from subspan.experiments.episodes import digest_of_items
-from subspan.images.splits.folder_sessions import FolderSessions
+from subspan.images.splits.sessions import FolderSessions
 from subspan.train.collect import Contents
 from subspan.train.extract import Extractor
 from subspan.train.maps import split_maps

@@ -27,7 +27,7 @@ def test_strong_has_small_images_first_and_pools_by_turns() -> None:
     assert [strong.size_at(epoch) for epoch in (0, 43, 44, 65)] == [64, 64, 96, 96]
     members = [member_recipe(strong, i) for i in range(5)]
     assert [member.pool for member in members] == ["blurred", "max", "max", "blurred", "blurred"]
-    assert {(member.cutmix, member.cutmix_per, member.optimiser) for member in members} == {(0.9, "image", "muon")}
+    assert {(member.cutmix, member.optimiser) for member in members} == {(0.9, "muon")}
 
 
 def test_what_is_asked_for_replaces_what_depends_on_it() -> None:
@@ -46,7 +46,7 @@ def test_what_is_asked_for_replaces_what_depends_on_it() -> None:
 def test_records_are_read_whatever_fields_another_version_had(name: str) -> None:
     record = json.loads(json.dumps(RECIPES[name].to_dict()))
     assert Recipe.from_dict(record | {"stem": "standard", "label_smoothing": 0.1}) == RECIPES[name]
-    younger = ("members", "kept_features", "early_size", "optimiser", "kernel_rate", "pool", "cutmix_per", "varied")
+    younger = ("members", "kept_features", "early_size", "optimiser", "kernel_rate", "pool", "varied")
     first = {name: value for name, value in PAPER.to_dict().items() if name not in younger}
     assert Recipe.from_dict(first) == PAPER
 

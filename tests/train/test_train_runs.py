@@ -57,7 +57,7 @@ def test_a_trained_network_comes_back(trained: Outcome, joined: Outcome, tmp_pat
     "changes",
     [
         {"cutmix": 0.6, "se": True, "head": "cosine", "schedule": "cosine", "precision": "bf16"},
-        {"cutmix": 0.6, "cutmix_per": "image", "resized_share": 0.5, "pool": "blurred", "dropblock": "full"},
+        {"cutmix": 0.6, "resized_share": 0.5, "pool": "blurred", "dropblock": "full"},
         {"backbone": "resnet18-he", "head": "euclidean", "optimiser": "muon", "kernel_rate": 0.02, "early_size": 16},
     ],
     ids=["cosine", "boxes", "he"],

@@ -34,7 +34,7 @@ from subspan.catalogue.records import (
 from subspan.catalogue.snapshot import Judgement, Snapshot
 from subspan.catalogue.versions import ahead, go_back, go_forth, present
 from subspan.files import store
-from subspan.images.errors import DataError
+from subspan.images.imageset import DataError
 from subspan.pretrained.backbone import Backbone, Image
 from subspan.pretrained.registry import load_backbone
 

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from subspan.arrays import FloatArray
 from subspan.catalogue.errors import CatalogueError
 from subspan.images.classfiles import ImageFile
-from subspan.images.errors import DataError
+from subspan.images.imageset import DataError
 from subspan.pretrained.backbone import Backbone, Image
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is

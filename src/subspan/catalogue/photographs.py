@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from subspan.images.classfiles import ImageFile, by_folder, open_images
-from subspan.images.errors import DataError
 from subspan.images.formats.folders import TAKES
+from subspan.images.imageset import DataError
 from subspan.images.lists import describe_classes
 
 ClassPhotographs = dict[str, list[ImageFile]]  # by class name, in order of file names

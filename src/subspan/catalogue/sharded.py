@@ -19,7 +19,7 @@ from subspan.catalogue.checkset import CheckSet, chosen_to_keep
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.looking import Progress, features_of
 from subspan.extras import ray_cluster
-from subspan.images.errors import DataError
+from subspan.images.imageset import DataError
 from subspan.model import Model
 from subspan.pretrained.backbone import Backbone, Image
 from subspan.pretrained.registry import load_backbone

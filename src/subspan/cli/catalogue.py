@@ -18,7 +18,7 @@ from subspan.catalogue.versions import go_back
 from subspan.cli.parts import inputs, tables
 from subspan.cli.parts.flags import Values, with_flags
 from subspan.files.atomic import replacing
-from subspan.images.errors import DataError
+from subspan.images.imageset import DataError
 from subspan.pretrained.backbone import Image
 from subspan.pretrained.registry import list_sources
 from subspan.progress import shown_stages

@@ -15,9 +15,8 @@ from subspan.images.splits.parse import SPLITS
 from subspan.learners.training.run import Training
 from subspan.train.collect import Contents
 from subspan.train.parts.device import find_device
-from subspan.train.parts.job import Job
 from subspan.train.recipe import RECIPES, Recipe, find_recipe, overridden, varied_values
-from subspan.train.run import load_run
+from subspan.train.run import Job, load_run
 from subspan.train.trainer import Outcome, Runtime
 from subspan.train.trainer import train as train_networks
 

@@ -31,6 +31,7 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from subspan.arrays import unit
 from subspan.files.arrays import Array, check_suffix, read_arrays, write_arrays
 
 FORMAT = 3  # since 2 a covariance in float16 is its upper triangle; since 3 rows, means and memory are rounded too
@@ -228,10 +229,10 @@ class FeatureSet:
             return self
         names = ("base_test", "novel_test", "novel_support", "base_mean", "base_memory")
         given = {name: array for name in names if (array := getattr(self, name)) is not None}
-        scaled = {name: _unit(array) * self.head_scale for name, array in given.items()}
+        scaled = {name: unit(array) * self.head_scale for name, array in given.items()}
         if self.base_covariance is not None:
             scaled["base_covariance"] = self.base_covariance * self.head_scale**2
-        return replace(self, base_weight=_unit(self.base_weight), head="linear", head_scale=1.0, **scaled)
+        return replace(self, base_weight=unit(self.base_weight), head="linear", head_scale=1.0, **scaled)
 
 
 # The sizes of each array and each list.
@@ -276,10 +277,6 @@ def _by_scale(array: Array, largest: int) -> tuple[Array, NDArray[np.float32]]:
     array = np.asarray(array, np.float32)
     scale = np.asarray(np.abs(array).max(-1, initial=0) / largest, np.float32)
     return array / np.where(scale > 0, scale, 1)[..., None], scale
-
-
-def _unit(array: Array) -> Array:
-    return array / np.maximum(np.linalg.norm(array, axis=-1, keepdims=True), 1e-12)
 
 
 def _parse(text: str, path: Path) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from subspan.images.decode import ReadOptions, decode_all
-from subspan.images.errors import DataError
-from subspan.images.imageset import ImageSet
+from subspan.images.imageset import DataError, ImageSet
 
 IMAGE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"))
 LIST_SUFFIXES = frozenset((".csv", ".json", ".md", ".txt"))  # of class lists and their like, in these folders
@@ -176,13 +175,9 @@ def by_folder(found: Found, source: Path) -> list[ImageFile]:
 
 
 def image_set_of(entries: Sequence[ImageFile], source: Path, options: ReadOptions) -> ImageSet:
-    """Decode all entries, in order of class key and file name; with ``options.parts`` only those parts."""
-    if options.parts is not None:
-        entries = [entry for entry in entries if entry.part in options.parts]
+    """Decode all entries, in order of class key and file name."""
     if not entries:
-        raise DataError(
-            f"{source} holds no images" + (f" of parts {', '.join(options.parts)}" if options.parts else "")
-        )
+        raise DataError(f"{source} holds no images")
     entries = sorted(entries, key=lambda entry: (entry.key, entry.file))
     files = [entry.file for entry in entries]
     images = decode_all(lambda i: entries[i].read(), files, options)

@@ -24,8 +24,7 @@ from typing import Literal
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from subspan.images.errors import DataError
-from subspan.images.imageset import UInt8Array
+from subspan.images.imageset import DataError, UInt8Array
 from subspan.progress import progress_bar
 
 Fit = Literal["crop", "squash"]
@@ -38,27 +37,19 @@ class ReadOptions:
 
     size: int | None = 84  # side of the square images; None: as stored, all must agree
     fit: Fit = "crop"  # how images of another shape are fitted: see above
-    parts: tuple[str, ...] | None = None  # only these of PARTS, where the data is so divided
-    workers: int | None = None  # threads; None: one per core
     progress: bool = True
 
 
 View = tuple[int | None, Fit, Image.Resampling]  # side (None: as it is), how another shape is fitted, how it is scaled
 
 
-def decode_image(
-    data: bytes | Image.Image,
-    file: str,
-    size: int | None = 84,
-    fit: Fit = "crop",
-    resample: Image.Resampling = Image.Resampling.BICUBIC,
-) -> UInt8Array:
-    """One image, encoded or opened by Pillow, as (size, size, 3), or as (height, width, 3) of its own with no size."""
-    return decode_views(data, file, [(size, fit, resample)])[0]
+def decode_image(data: bytes, file: str, size: int | None = 84, fit: Fit = "crop") -> UInt8Array:
+    """One encoded image as (size, size, 3), or with no size as (height, width, 3) of its own."""
+    return decode_views(data, file, [(size, fit, Image.Resampling.BICUBIC)])[0]
 
 
 def decode_views(data: bytes | Image.Image, file: str, views: Sequence[View]) -> list[UInt8Array]:
-    """One image as each of several views, opened once."""
+    """One image, encoded or opened by Pillow, as each of several views."""
     limit, largest = Image.MAX_IMAGE_PIXELS, max(size or 0 for size, *_ in views)
     try:
         if isinstance(data, Image.Image):
@@ -129,7 +120,7 @@ def _fill(one: Callable[[int], UInt8Array], files: Sequence[str], options: ReadO
 
     with (
         progress_bar(description, n, options.progress) as advance,
-        ThreadPoolExecutor(options.workers or usable_cores()) as pool,
+        ThreadPoolExecutor(usable_cores()) as pool,
     ):
         try:
             for done in pool.map(job, range(0, n, CHUNK)):

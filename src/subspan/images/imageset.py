@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from subspan.images.errors import DataError
-
 UInt8Array = NDArray[np.uint8]
 IntArray = NDArray[np.int64]
 PARTS = ("train", "val", "test")  # into which a data set of few-shot learning is usually divided
+
+
+class DataError(ValueError):
+    """Data that cannot be taken: the message names the file or value and the rule it breaks, in one sentence."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from subspan.images.errors import DataError
-from subspan.images.imageset import ImageSet, UInt8Array
+from subspan.images.imageset import DataError, ImageSet, UInt8Array
 
 WNID = re.compile(r"n\d{8}")  # of WordNet, such as n01532829
 COLUMNS = {"filename", "label"}  # of Ravi and Larochelle's CSVs

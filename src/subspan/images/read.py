@@ -7,8 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from subspan.images.decode import Fit, ReadOptions
-from subspan.images.errors import DataError
-from subspan.images.imageset import ImageSet
+from subspan.images.imageset import DataError, ImageSet
 from subspan.registry import Registry
 
 FORMATS = Registry("image format", "register_format", ("subspan.images.formats",), "subspan.images")
@@ -22,8 +21,6 @@ def read_images(
     *,
     size: int | None = 84,
     fit: Fit = "crop",
-    parts: tuple[str, ...] | None = None,
-    workers: int | None = None,
     progress: bool = True,
 ) -> ImageSet:
     """All images at ``path`` as uint8 (n, size, size, 3), whatever the format.
@@ -33,14 +30,12 @@ def read_images(
     path : file or folder of any format that is registered, or a tar archive of such a folder
     size : side of the square images; ``None`` keeps the stored size, which must then be one
     fit : ``'crop'`` scales the shorter side and cuts the centre out, ``'squash'`` scales both sides
-    parts : read only these of 'train', 'val' and 'test', where the data is so divided
-    workers : threads; ``None`` takes one per core
     progress : show a bar when reading lasts over two seconds
     """
     place = Path(path)
     if not place.exists():
         raise DataError(f"there is nothing at {place}")
-    options = ReadOptions(size, fit, parts, workers, progress)
+    options = ReadOptions(size, fit, progress)
     if place.is_file() and tarfile.is_tarfile(place):
         with tempfile.TemporaryDirectory() as folder:
             try:

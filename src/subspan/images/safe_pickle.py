@@ -16,8 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from subspan.images.errors import DataError
-from subspan.images.imageset import IntArray
+from subspan.images.imageset import DataError, IntArray
 
 
 def load_pickle(path: Path) -> Any:
@@ -27,9 +26,7 @@ def load_pickle(path: Path) -> Any:
             return PlainUnpickler(file, encoding="latin1").load()
     except DataError as error:
         raise DataError(f"{path} was not read: {error}") from None
-    except (
-        Exception
-    ) as error:  # a damaged pickle may raise anything: EOFError, UnpicklingError, KeyError, MemoryError ...
+    except Exception as error:  # a damaged pickle may raise anything: EOFError, KeyError, MemoryError ...
         raise DataError(f"{path} is no whole pickle of arrays and plain containers: {error!r}") from error
 
 

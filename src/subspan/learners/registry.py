@@ -79,7 +79,7 @@ def method_class(name: str) -> type[Learner]:
 def is_known(spec: str) -> bool:
     """Whether making this method imports nothing that neither an installed package nor this program has named."""
     name = split_spec(spec)[0]
-    return LEARNERS.known(name) or name.partition(":")[0] in sys.modules
+    return name in LEARNERS.added or name in LEARNERS.found or name.partition(":")[0] in sys.modules
 
 
 def split_spec(spec: str) -> tuple[str, str]:

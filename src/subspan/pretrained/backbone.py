@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from subspan.arrays import FloatArray
 from subspan.images.classfiles import ImageFile, read_file
 from subspan.images.decode import Fit, View, decode_views, usable_cores
-from subspan.images.errors import DataError
+from subspan.images.imageset import DataError
 
 if TYPE_CHECKING:  # torch is loaded where a network of torch is
     from torch import nn

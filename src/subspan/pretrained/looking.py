@@ -11,7 +11,7 @@ from subspan.images.imageset import IntArray
 from subspan.pretrained.backbone import Backbone
 from subspan.progress import progress_bar
 from subspan.train.parts.augment import Augment
-from subspan.train.parts.evaluate import batches
+from subspan.train.parts.network import batches
 from subspan.train.recipe import Recipe
 
 

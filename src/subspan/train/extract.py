@@ -21,7 +21,7 @@ from subspan.arrays import FloatArray
 from subspan.backbones.checkpoint import read_tensors, write_tensors
 from subspan.backbones.network import Network, module_digest
 from subspan.train.parts.augment import Augment
-from subspan.train.parts.evaluate import CHUNK, batches, inputs
+from subspan.train.parts.network import CHUNK, batches, inputs
 from subspan.train.recipe import Recipe
 
 Rows = NDArray[np.int64]

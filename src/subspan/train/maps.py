@@ -20,7 +20,7 @@ from subspan.images.splits.split import Split
 from subspan.train.collect import Contents, choose, labels_of
 from subspan.train.extract import Extractor
 from subspan.train.parts.device import free_memory
-from subspan.train.parts.evaluate import CHUNK, inputs
+from subspan.train.parts.network import CHUNK, inputs
 from subspan.train.run import RunSettings
 
 _COPIES_CHUNK = 100  # images whose copies are shown at once

@@ -57,8 +57,7 @@ class Recipe:
     jitter: float = option(0.4, "range of brightness, contrast and saturation factors, in random order per image")
     resized_share: float = option(0.0, "share of images cropped by area and resized instead of padded")
     resized_min: float = option(0.35, "smallest area of such a crop")
-    cutmix: float = option(0.0, "share of batches, or images, in which a box of an image comes from another image")
-    cutmix_per: Literal["batch", "image"] = option("batch", "draw one box for a batch, or one for each of its images")
+    cutmix: float = option(0.0, "share of images in which a box comes from another image")
     mean: tuple[float, ...] = option(MEAN, "mean of each channel, subtracted")
     std: tuple[float, ...] = option(STD, "standard deviation of each channel, divided by")
 
@@ -169,7 +168,6 @@ RECIPES: dict[str, Recipe] = {
         weight_decay=1e-3,
         dropblock="none",
         cutmix=0.9,
-        cutmix_per="image",
         crop_size=96,
         image_size=104,
         early_size=64,

@@ -1,4 +1,4 @@
-"""A run on disk: its settings, checkpoints and trained weights in one folder.
+"""What a base session learns, apart from how, and its run on disk: settings, checkpoints and weights in one folder.
 
 run.json                 settings and, once trained, results
 log.csv                  one row per epoch
@@ -12,22 +12,60 @@ and the joined network in ``weights.safetensors``.
 import csv
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from subspan.backbones.checkpoint import read_tensors, write_tensors
 from subspan.backbones.network import Network
 from subspan.files.atomic import replacing
+from subspan.images.imageset import ImageSet, IntArray
 from subspan.images.splits.split import Split
-from subspan.train.parts.job import Job
 from subspan.train.parts.network import build_network
-from subspan.train.parts.step import TrainStep
-from subspan.train.recipe import Recipe
+from subspan.train.recipe import Recipe, member_seed
 
 SETTINGS, LOG, CHECKPOINT, WEIGHTS = "run.json", "log.csv", "checkpoint.safetensors", "weights.safetensors"
+
+
+Labelled = tuple[IntArray, IntArray]  # rows of an array of images, and their classes
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What one network learns: images by their rows, of classes 0 .. classes - 1.
+
+    Validation and test images are those of the first ``base_classes`` classes, and only their logits compete.
+    """
+
+    name: str
+    folder: Path
+    seed: int
+    classes: int
+    base_classes: int
+    train: Labelled
+    validation: Labelled
+    test: Labelled
+    split_digest: str = ""
+
+    @classmethod
+    def from_split(cls, images: ImageSet, split: Split, folder: Path, seed: int) -> "Job":
+        """The base session of a split."""
+        classes, base = len(split.training_classes), len(split.base_classes)
+        label_of = np.full(len(images.class_names), -1, dtype=np.int64)
+        label_of[list(split.training_classes)] = np.arange(classes)
+        chosen = split.training_images, split.base_validation, split.base_test
+        parts = [(rows, label_of[images.labels[rows]]) for rows in chosen]
+        return cls(split.name, folder, seed, classes, base, *parts, split_digest=split.digest())
+
+    def members(self, recipe: Recipe) -> "list[Job]":
+        """One job for each member of a joined network, in a folder of its own; the job itself where none is joined."""
+        if recipe.members == 1:
+            return [self]
+        seeds = [member_seed(self.seed, i) for i in range(recipe.members)]
+        return [replace(self, folder=self.folder / f"member-{i}", seed=seed) for i, seed in enumerate(seeds, start=1)]
 
 
 @dataclass(frozen=True)
@@ -118,9 +156,9 @@ def write_log(folder: Path, rows: Sequence[dict[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def save_checkpoint(folder: Path, step: TrainStep, settings: RunSettings, epochs_done: int) -> None:
+def save_checkpoint(folder: Path, state: dict[str, torch.Tensor], settings: RunSettings, epochs_done: int) -> None:
     """Write the state after ``epochs_done`` epochs."""
-    _write(folder / CHECKPOINT, step.tensors(), {"identity": settings.identity(), "epochs_done": epochs_done})
+    _write(folder / CHECKPOINT, state, {"identity": settings.identity(), "epochs_done": epochs_done})
 
 
 def find_checkpoint(folder: Path, settings: RunSettings) -> tuple[dict[str, torch.Tensor], int]:
@@ -136,14 +174,6 @@ def find_checkpoint(folder: Path, settings: RunSettings) -> tuple[dict[str, torc
         if before.get(name) != value:
             raise ValueError(f"{path} cannot be resumed: its {name} is {before.get(name)!r}, asked for is {value!r}")
     return tensors, int(meta["epochs_done"])
-
-
-def load_checkpoint(folder: Path, step: TrainStep, settings: RunSettings) -> int:
-    """Restore the state in place, if there is one, and return the number of epochs done."""
-    tensors, done = find_checkpoint(folder, settings)
-    if done:
-        step.restore({name: tensor.to(step.device) for name, tensor in tensors.items()})
-    return done
 
 
 def save_trained(folder: Path, network: Network, settings: RunSettings, results: dict[str, Any]) -> None:

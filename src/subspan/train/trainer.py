@@ -16,11 +16,10 @@ from subspan.backbones.network import Network
 from subspan.progress import Progress
 from subspan.train import run
 from subspan.train.parts.device import Execution, Processes, free_memory
-from subspan.train.parts.evaluate import accuracies
-from subspan.train.parts.job import Job
-from subspan.train.parts.network import build_network, join_members
+from subspan.train.parts.network import Images, build_network, inputs, join_members
 from subspan.train.parts.step import TrainStep
 from subspan.train.recipe import Recipe, member_recipe
+from subspan.train.run import Job
 from subspan.values import check_options, option
 
 _QUEUED_STEPS = 64  # the host runs at most twice this far ahead of the device
@@ -53,6 +52,21 @@ class Outcome:
     network: Network
     results: dict[str, Any]
     members: tuple["Outcome", ...] = ()
+
+
+@torch.no_grad()
+def accuracies(
+    network: Network, images: Images, job: Job, recipe: Recipe, parts: Sequence[str] = ("validation", "test")
+) -> dict[str, float | None]:
+    """Percent of a job's images told right among its base classes, by part, in evaluation mode; None of no images."""
+    found: dict[str, float | None] = {}
+    network.eval()
+    for part in parts:
+        rows, labels = getattr(job, part)
+        shown = inputs(images, rows, recipe, network.head.weight.device)
+        answers = [network(some)[:, : job.base_classes].argmax(1).cpu().numpy() for some in shown]
+        found[part] = 100 * float((np.concatenate(answers) == labels).sum()) / len(rows) if answers else None
+    return found
 
 
 @contextmanager
@@ -112,7 +126,9 @@ def _train(job: Job, settings: run.RunSettings, store: Tensor, processes: Proces
     network = build_network(recipe, job.classes, job.seed)
     network.to(device=processes.device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     step = TrainStep(recipe, network, job, store, processes)
-    done = run.load_checkpoint(folder, step, settings)
+    state, done = run.find_checkpoint(folder, settings)
+    if done:
+        step.restore({name: tensor.to(step.device) for name, tensor in state.items()})
     if done == recipe.epochs and (folder / run.WEIGHTS).exists():
         return Outcome(job, network, run.record_of(folder)["results"])
     rows: list[dict[str, Any]] = []
@@ -135,7 +151,7 @@ def _train(job: Job, settings: run.RunSettings, store: Tensor, processes: Proces
             if processes.first:
                 run.write_log(folder, rows)
                 if runtime.checkpoint_every and (_due(epoch, runtime.checkpoint_every) or last):
-                    run.save_checkpoint(folder, step, settings, epoch + 1)
+                    run.save_checkpoint(folder, step.tensors(), settings, epoch + 1)
             bar.update(task, description=_told(rows[-1], recipe.epochs))
     results = {
         **accuracies(network, store, job, recipe),

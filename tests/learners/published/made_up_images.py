@@ -13,15 +13,14 @@ from subspan.engine import sessions
 from subspan.engine.contract import Base, State
 from subspan.engine.sessions import session_of
 from subspan.images.imageset import ImageSet
-from subspan.images.splits.folder_sessions import FolderSessions
+from subspan.images.splits.sessions import FolderSessions
 from subspan.images.splits.split import Split
 from subspan.learners.training.network_system import NetworkSystem
 from subspan.learners.training.run import Training, TrainingRun
 from subspan.train.collect import Contents
 from subspan.train.maps import SplitMaps, split_maps
-from subspan.train.parts.job import Job
 from subspan.train.recipe import PAPER
-from subspan.train.run import RunSettings, load_run
+from subspan.train.run import Job, RunSettings, load_run
 from subspan.train.trainer import Runtime, train
 
 BASE, NOVEL, WAYS, SIZE, EACH = 8, 4, 2, 24, 50

@@ -10,7 +10,7 @@ import numpy as np
 
 from subspan.catalogue.errors import CatalogueError
 from subspan.images.classfiles import ImageFile, find_images, is_image, warn_of_unread
-from subspan.images.errors import DataError
+from subspan.images.imageset import DataError
 from subspan.pretrained.backbone import Image
 
 

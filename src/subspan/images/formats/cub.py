@@ -5,8 +5,7 @@ from pathlib import Path
 
 from subspan.images.classfiles import ImageFile, image_set_of, read_file
 from subspan.images.decode import ReadOptions
-from subspan.images.errors import DataError
-from subspan.images.imageset import ImageSet
+from subspan.images.imageset import DataError, ImageSet
 from subspan.images.read import register_format
 
 TAKES = "CUB-200-2011: images.txt, classes.txt, image_class_labels.txt and images/ (the folder CUB_200_2011)"

@@ -11,7 +11,7 @@
   the former were read with OpenCV and hold blue first; they are turned to RGB.
 
 Images without names get ``<class>/<file's stem>-00012``. ``all.pickle`` is read alone where it is present. The extra
-images of the training classes (``train_phase_val`` and ``train_phase_test``) come only when these parts are asked for.
+images of the training classes (``train_phase_val`` and ``train_phase_test``) are files to be named themselves.
 """
 
 import math
@@ -25,8 +25,7 @@ import numpy as np
 
 from subspan.files.arrays import read_arrays
 from subspan.images.decode import ReadOptions, decode_all, resize_all
-from subspan.images.errors import DataError
-from subspan.images.imageset import PARTS, ImageSet, IntArray, UInt8Array
+from subspan.images.imageset import PARTS, DataError, ImageSet, IntArray, UInt8Array
 from subspan.images.lists import image_set
 from subspan.images.read import register_format
 from subspan.images.safe_pickle import as_array, as_dictionary, as_labels, as_names, load_pickle, raw_bytes
@@ -53,11 +52,6 @@ def recognise(path: Path) -> bool:
 def read(path: Path, options: ReadOptions) -> ImageSet:
     """The images of the file, or of all files of the folder, in their order; all of tieredImageNet takes 16 GB."""
     files = _files(path)
-    if len(files) > 1 or options.parts is not None:
-        wanted = options.parts or PARTS
-        files = {file: part for file, part in files.items() if part in wanted}
-    if not files:
-        raise DataError(f"{path} holds no images of parts {', '.join(options.parts or PARTS)}")
     images, keys, names, parts = [], [], [], []
     for file, part in files.items():
         pixels, classes, own = _tiered(file, part, options) if file.name.endswith(TIERED) else _pickle(file, part)
@@ -81,7 +75,7 @@ def _files(path: Path) -> dict[Path, str | None]:
     if (path / WHOLE).is_file():
         return {path / WHOLE: None}
     named = {file: _part(file) for suffix in SUFFIXES for file in path.glob(f"*{suffix}")}
-    return {file: named[file] for file in sorted(named) if named[file] is not None}
+    return {file: named[file] for file in sorted(named) if named[file] in PARTS}
 
 
 def _part(file: Path) -> str | None:

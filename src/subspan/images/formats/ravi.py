@@ -5,8 +5,7 @@ from pathlib import Path, PurePosixPath
 
 from subspan.images.classfiles import ImageFile, image_set_of, open_images
 from subspan.images.decode import ReadOptions
-from subspan.images.errors import DataError
-from subspan.images.imageset import PARTS, ImageSet
+from subspan.images.imageset import PARTS, DataError, ImageSet
 from subspan.images.lists import COLUMNS, ENCODING, read_csv
 from subspan.images.read import register_format
 
@@ -45,7 +44,7 @@ def read(path: Path, options: ReadOptions) -> ImageSet:
             for first in range(len(steps)):
                 by_end.setdefault("/".join(steps[first:]), []).append(image)
         entries = []
-        for part in [part for part in PARTS if part in (options.parts or PARTS)]:
+        for part in PARTS:
             for name, label in read_csv(folder / f"{part}.csv"):
                 image = _find(PurePosixPath(name), label, by_end, f"{folder / part}.csv lists {name}", path)
                 entries.append(replace(image, file=f"{label}/{PurePosixPath(name).name}", key=label, part=part))

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from subspan.images.errors import DataError
-from subspan.images.imageset import ImageSet, IntArray
+from subspan.images.imageset import DataError, ImageSet, IntArray
 
 _LAST_PARTS = {"val": 1, "test": 2}
 

@@ -3,11 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from subspan.images.errors import DataError
-from subspan.images.splits.class_lists import RaviClasses, TieredClasses
-from subspan.images.splits.fixed_sessions import FixedSessions
-from subspan.images.splits.folder_sessions import FolderSessions
-from subspan.images.splits.random_sessions import RandomSessions
+from subspan.images.imageset import DataError
+from subspan.images.splits.listed import FixedSessions, RaviClasses, TieredClasses
+from subspan.images.splits.sessions import FolderSessions, RandomSessions
 from subspan.images.splits.split import SplitRecipe
 
 SPLITS = {

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from subspan.images.errors import DataError
-from subspan.images.imageset import ImageSet, IntArray
+from subspan.images.imageset import DataError, ImageSet, IntArray
 from subspan.images.splits.drawing import joined
 
 Option = int | float | str | bool | None

@@ -2,19 +2,7 @@
 
 import numpy as np
 
-from subspan.arrays import Array, functions_of, is_tensor
-
-
-def unit(vectors: Array) -> Array:
-    """Vectors (..., d) at length one; a zero vector stays zero.
-
-    >>> unit(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    array([[0.6, 0.8],
-           [0. , 0. ]])
-    """
-    if is_tensor(vectors):
-        return functions_of(vectors).nn.functional.normalize(vectors, dim=-1)
-    return vectors / np.maximum(np.linalg.vector_norm(vectors, axis=-1, keepdims=True), 1e-12)
+from subspan.arrays import Array, functions_of, is_tensor, unit
 
 
 def log_sum(scores: Array) -> Array:

@@ -20,7 +20,7 @@ from subspan.learners.training.features import TrainingFeatures
 from subspan.learners.training.network_system import NetworkSystem, Prepared, in_state, tail_in
 from subspan.learners.training.run import Training, TrainingRun
 from subspan.train.maps import SplitMaps
-from subspan.train.parts.evaluate import CHUNK
+from subspan.train.parts.network import CHUNK
 from subspan.values import check_options, option
 
 # The layers of the small nets: which of them have a shortcut.

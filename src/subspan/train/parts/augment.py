@@ -92,24 +92,23 @@ class Augment(nn.Module):
         return torch.where(by_area[:, None, None, None], resized, padded)
 
     def mix(self, images: Tensor, key: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """CutMix (Yun et al., ICCV 2019): a box per batch or per image, its area uniform before the border cuts it."""
-        count, size, own = len(images), images.shape[-1], self.recipe.cutmix_per == "image"
-        boxes = place if own else torch.zeros_like(place[:1])  # (k,): b of them, or one
-        mixed = uniform(fold(key, _MIX), boxes) < self.cutmix
-        side = size * torch.sqrt(uniform(fold(key, _SHARE), boxes)) * mixed
+        """CutMix (Yun et al., ICCV 2019): a box for each image, its area uniform before the border cuts it."""
+        count, size = len(images), images.shape[-1]
+        mixed = uniform(fold(key, _MIX), place) < self.cutmix
+        side = size * torch.sqrt(uniform(fold(key, _SHARE), place)) * mixed
         line = torch.arange(size, device=images.device)
         inside = []
         for axis in range(2):
-            centre = uniform(fold(key, _BOX * 16 + axis), boxes) * size
+            centre = uniform(fold(key, _BOX * 16 + axis), place) * size
             first, end = (torch.floor(centre + way * side / 2)[:, None] for way in (-1, 1))
-            inside.append((line >= first) & (line < end))  # (k, s)
-        box = inside[0][:, :, None] & inside[1][:, None, :]  # (k, s, s)
+            inside.append((line >= first) & (line < end))  # (b, s)
+        box = inside[0][:, :, None] & inside[1][:, None, :]  # (b, s, s)
         # The batch is in random order already: a random rotation of it pairs images as well as a permutation.
         one = torch.zeros((), dtype=torch.int32, device=images.device)
         shift = 1 + _integers(fold(key, _PARTNER), one, max(count - 1, 1))
         partner = (torch.arange(count, device=images.device) + shift) % count
         share = 1 - box.sum((1, 2)) / (size * size)
-        return torch.where(box[:, None], images[partner], images), partner, share if own else share.squeeze(0)
+        return torch.where(box[:, None], images[partner], images), partner, share
 
 
 def _integers(key: Tensor, position: Tensor, limit: int) -> Tensor:

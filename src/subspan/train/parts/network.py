@@ -1,18 +1,38 @@
-"""The network of a recipe: a backbone and its head, or several trained ones made into one."""
+"""The network of a recipe, a backbone and its head, or several joined into one; and stored images as it sees them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from subspan.backbones.heads import create_head
 from subspan.backbones.joined import join_networks, principal_directions
 from subspan.backbones.network import Network, feature_dim
 from subspan.backbones.parts.noise import derive_seed
 from subspan.backbones.registry import create_backbone
-from subspan.train.parts.evaluate import Images, inputs
 from subspan.train.recipe import Recipe, member_recipe, member_seed
+from subspan.values import normalised
+
+Images = NDArray[np.uint8] | Tensor  # uint8 (n, h, w, 3)
+
+CHUNK = 500  # images at once
+
+
+def batches(images: Images, rows: NDArray[np.int64], device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
+    """uint8 images[rows] and the rows themselves on the device, ``CHUNK`` at a time."""
+    for start in range(0, len(rows), CHUNK):
+        chosen = rows[start : start + CHUNK]
+        places = torch.from_numpy(chosen)
+        pixels = images[places.to(images.device)] if isinstance(images, Tensor) else torch.from_numpy(images[chosen])
+        yield pixels.to(device), places.to(device)
+
+
+def inputs(images: Images, rows: NDArray[np.int64], recipe: Recipe, device: torch.device) -> Iterator[Tensor]:
+    """Network inputs (n, 3, h, w) of uint8 images[rows], ``CHUNK`` at a time."""
+    for pixels, _ in batches(images, rows, device):
+        yield normalised(pixels, recipe.mean, recipe.std)
 
 
 def build_network(recipe: Recipe, classes: int, seed: int) -> Network:

@@ -17,9 +17,9 @@ from subspan.backbones.network import Network
 from subspan.backbones.parts.noise import derive_seed
 from subspan.train.parts.augment import Augment
 from subspan.train.parts.device import Execution, Processes
-from subspan.train.parts.job import Job
 from subspan.train.parts.optimiser import create_optimiser, learning_rates
 from subspan.train.recipe import Recipe
+from subspan.train.run import Job
 
 # Several shapes of the compiler's kernels are tried, and small ones combined.
 _COMPILER: dict[str, str | int | bool | Callable[..., Any]] = {"max_autotune_pointwise": True, "combo_kernels": True}
