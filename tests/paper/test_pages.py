@@ -39,3 +39,20 @@ def test_the_page_of_systems_is_what_their_docstrings_say():
     assert (ROOT / "docs" / "systems.md").read_text("utf-8") == systems_page(), (
         "run `python -m subspan.paper.pages systems > docs/systems.md`"
     )
+
+
+@pytest.mark.parametrize(
+    ("data", "row", "first", "last", "mean"),
+    [  # as the sources print them
+        ("CIFAR-100", "| TOPIC 2020 | ResNet-18 | L |", "64.10", "29.37", "42.62"),
+        ("CIFAR-100", "| NC-FSCIL 2023 | ResNet-12 | R |", "82.52", "56.11", "67.50"),
+        ("CUB-200", "| SAVC 2023 | ResNet-18 | L |", "81.85", "62.50", "69.35"),
+    ],
+)
+def test_published_rows_of_other_sets_stand_there_with_a_blank_row_for_ours(data, row, first, last, mean):
+    page = (ROOT / "docs" / "results-multi-session.md").read_text("utf-8").replace("*", "")
+    table = page[page.index(f"## {data}, fixed split") :]
+    line = next(line for line in table.splitlines() if line.startswith(row))
+    cells = line.removeprefix(row).strip(" |").split(" | ")
+    assert (cells[0], cells[-2], cells[-1]) == (first, last, mean)
+    assert page.count("| any method | your own | ours |") == 2

@@ -9,7 +9,7 @@ import torch
 from subspan.experiments.report.render import MISSING, to_markdown
 from subspan.experiments.results import EpisodeResult
 from subspan.learners.training.trained_part import TrainedPart
-from subspan.paper.published import STORED, published
+from subspan.paper.published import STORED
 from subspan.paper.stored_results import StoredResult
 from subspan.paper.tables.runs import Run, cost_of
 from subspan.paper.tables.single_session import costs_table
@@ -31,7 +31,7 @@ def stored(**about) -> StoredResult:
 
 def lines(runs) -> list[list[str]]:
     """The lines of the table in markdown, below its head."""
-    text = to_markdown(costs_table("mini", runs, published()))
+    text = to_markdown(costs_table("mini", runs))
     table = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
 

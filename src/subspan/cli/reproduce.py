@@ -18,6 +18,7 @@ from subspan.experiments.report.render import to_console
 from subspan.paper import multi_session as sessions
 from subspan.paper import single_session as episodes
 from subspan.paper.pages import PAPER, Section, write_section
+from subspan.paper.published import meanings
 from subspan.paper.sources import Sources
 
 ReportOption = Annotated[
@@ -110,7 +111,7 @@ def _show(
             typer.echo(sentence)
         if report is not None:
             folder = report / recipe if len(recipes) > 1 else report
-            findings = [*section.findings, *section.missing]
+            findings = [*section.findings, *section.missing, *meanings(f"results-{section.name}")]
             page = write_page(
                 folder, title=section.title, findings=findings, tables=tables, figures=section.figures, facts=facts
             )

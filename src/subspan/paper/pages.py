@@ -29,7 +29,7 @@ from subspan.experiments.single_session import SingleSession
 from subspan.files.atomic import replacing
 from subspan.learners.published import MARKS
 from subspan.learners.registry import create_method, list_network_systems, list_systems, method_class
-from subspan.paper.published import MULTI_SESSION, PROTOCOLS, SINGLE_SESSION, VALUES, page_text, published
+from subspan.paper.published import MULTI_SESSION, PROTOCOLS, SINGLE_SESSION, VALUES, other_sets, page_text, published
 from subspan.paper.sources import PARTS
 from subspan.paper.tables.single_session import DATA, published_table
 from subspan.train.recipe import find_recipe
@@ -96,7 +96,7 @@ def to_text(section: Section, facts: Mapping[str, str], pictures: Sequence[str] 
     parts = [f"## Recipe {section.recipe}", *found, *pictures]
     for table in tables:
         own = tuple(note for note in table.notes if note not in (*runs, *shared))
-        parts.append(to_markdown(replace(table, notes=own, legend=())).replace("## ", "### ", 1).strip())
+        parts.append(to_markdown(replace(table, notes=own)).replace("## ", "### ", 1).strip())
     parts += ["### Notes", "\n".join(f"- {markdown_escape(note)}" for note in shared)] if shared else []
     parts += [f"`{facts['command']}`, {facts['date']}, {facts['device']}."]
     for title, lines in (("Run with:", runs), ("Not in these tables:", section.missing)):
@@ -122,6 +122,7 @@ def to_page(name: str, sections: Sequence[str]) -> str:
     """The whole page of a protocol; before the sections, published values of data that none of them has."""
     sources = "".join(f"| {word} | {meaning} |\n" for word, meaning in published().sources.items())
     absent = [published_table(data, published()) for data in DATA if name == SINGLE_SESSION]
+    absent += other_sets() if name == MULTI_SESSION else []
     tables = [to_markdown(one).strip() for one in absent if not any(one.title in text for text in sections)]
     head = re.sub(r"\{([^{}]+)\}", lambda match: our_setting(match[1]), page_text(f"results-{name}"))
     return "\n\n".join([head + sources.rstrip(), *tables, *sections]) + "\n"

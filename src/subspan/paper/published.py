@@ -6,14 +6,14 @@ the other marks say how far a row of a later system was checked.
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from subspan.experiments.report.tables import Cell
+from subspan.experiments.report.tables import Cell, Column, Row, Table
 
 VALUES = Path(__file__).with_name("published.json")
 MULTI_SESSION, SINGLE_SESSION = PROTOCOLS = "multi-session", "single-session"
@@ -96,16 +96,31 @@ class Published:
         rows = (*self.without_memory, *self.with_memory)
         return {(row.method, bool(row.memory)): row.accuracy for row in rows if row.method}
 
-    def legend(self, protocol: str, *words: str) -> tuple[str, ...]:
-        """What words of a protocol's tables and marks of sources mean, as its page of results has it."""
-        lines = page_text(f"results-{protocol}").splitlines()
-        meanings = dict(line.strip("| ").split(" | ", 1) for line in lines if line.startswith("| "))
-        return tuple(f"{word}: {({**meanings, **self.sources})[word]}." for word in words)
 
-    def sources_of(self, rows: Iterable[PublishedRow | PublishedNetwork]) -> list[str]:
-        """The marks of sources of these rows, in the order in which they are explained."""
-        marks = {row.source for row in rows}
-        return [mark for mark in self.sources if mark in marks]
+def meanings(name: str) -> list[str]:
+    """What the words of a page's tables and the marks of sources mean, a line for each."""
+    lines = [line.strip("| ").split(" | ", 1) for line in page_text(name).splitlines() if line.startswith("| ")]
+    return [f"{word}: {meaning}." for word, meaning in (*lines[1:], *published().sources.items())]
+
+
+def other_sets() -> list[Table]:
+    """Published rows of data that ours cannot be measured on here, with blanks where ours would be."""
+    tables = []
+    for record in json.loads(VALUES.with_name("other_sets.json").read_text("utf-8")):
+        count = len(record["rows"][0]["accuracy"])
+        columns = [Column(f"session_{n}", str(n), f"after session {n}") for n in range(count)]
+        rows = [
+            Row((row["model"], row["network"], row["source"]), one.cells, PUBLISHED)
+            for row, one in zip(record["rows"], _table({**record, "sessions": range(count)}), strict=True)
+        ]
+        note = (
+            "Ours is blank: the images are not here. With them, `subspan train --split fixed --data FOLDER --out RUN` "
+            "and `subspan pack --run RUN --data FOLDER --out FILE.npz` make the features for `subspan bench FILE.npz`."
+        )
+        columns.append(Column("average", "average", "over all sessions, as published"))
+        rows.append(Row(("any method", "your own", OURS), {}, OURS))
+        tables.append(Table(("system", "network", "source"), tuple(columns), tuple(rows), record["title"], (note,)))
+    return tables
 
 
 def page_text(name: str) -> str:

@@ -94,8 +94,8 @@ def make(sources: Sources, place: Placement, chosen: Chosen, recipe: str) -> Sec
         runs = [*_run(protocol, loaded, [*able, *beside], drawn, place), *stored]
         tables += [
             episodes_table(half.data, runs, published(), notes_on(loaded, recipe, protocol.count)),
-            costs_table(half.data, runs, published()),
-            settings_table(half.data, able, str(settings.about.get("chosen", "chosen by the user")), published()),
+            costs_table(half.data, runs),
+            settings_table(half.data, able, str(settings.about.get("chosen", "chosen by the user"))),
         ]
         figures += _pictures(runs, half, max(shots))
         every_file += [settings_file(source), *dict.fromkeys(file for run in runs for file in run.files)]

@@ -14,7 +14,7 @@ from subspan.experiments.metrics import interval_half_width, paired_tests
 from subspan.experiments.report.results_table import SESSIONS, Measure, measures_of
 from subspan.experiments.report.tables import Cell, Column, Row, Table, not_below_best
 from subspan.experiments.results import MethodResult
-from subspan.paper.published import MULTI_SESSION, OURS, PUBLISHED, QUOTED, Published, PublishedRow, Rows
+from subspan.paper.published import OURS, PUBLISHED, QUOTED, Published, PublishedRow, Rows
 
 FAR = 2.0  # points between the published and the scaled cell
 MARK = "†"
@@ -89,7 +89,6 @@ def random_split_tables(
         f"{BOLD} Published means are over ten splits of the paper's own.",
         *run_notes(results),
     )
-    legend = published.legend(MULTI_SESSION, PUBLISHED, QUOTED, "P", "P, read off a plot")
     methods = [*METHODS, *(method for method in BEYOND if (method, False) in ours)]
     titles = {**METHODS, **BEYOND, **TUNED}
 
@@ -119,16 +118,15 @@ def random_split_tables(
         both = beside({memory: ours[method, memory] for memory in (False, True)})
         rows += _compared(titles[method], beside(theirs), both, ratio)
     title = "Main table: sessions 1, 2 and 8"
-    tables = [Table(("method", "row"), tuple(columns), tuple(rows), title, notes, legend, "main")]
+    tables = [Table(("method", "row"), tuple(columns), tuple(rows), title, notes, name="main")]
     for memory, theirs in ((False, published.without_memory), (True, published.with_memory)):
         rows = [Row((_quoted_name(row), QUOTED), row.cells, QUOTED) for row in quoted(theirs)]
         for method in (*methods, *(() if memory else (*ABLATION, *TUNED))):
             row = published.row(method, memory, theirs, published.old_penalty)
             name = row.model if row else titles[method]
             rows += _compared(name, row.cells if row else {}, ours[method, memory], ratio)
-        legends = (*legend, *published.legend(MULTI_SESSION, "average, drop"))
         title, name = f"All sessions, {_with(memory)} memory", f"sessions-{_with(memory)}-memory"
-        tables.append(Table(("method", "row"), COLUMNS, tuple(rows), title, notes, legends, name))
+        tables.append(Table(("method", "row"), COLUMNS, tuple(rows), title, notes, name=name))
     return tables
 
 
@@ -176,9 +174,8 @@ def networks_table(trained: Mapping[str, Mapping[int, Mapping[str, float]]], pub
         "The paper's splits are other draws of classes; of test accuracy it gives the mean over ten splits alone, "
         f"{published.without_memory[-1].accuracy[0]:.2f}.",
     )
-    legend = published.legend(MULTI_SESSION, *published.sources_of(published.networks))
     title = "Two kinds of ResNet-18: session 0"
-    return Table(("network", "accuracy (%)"), tuple(columns), tuple(rows), title, notes, legend, "networks")
+    return Table(("network", "accuracy (%)"), tuple(columns), tuple(rows), title, notes, name="networks")
 
 
 def fixed_split_table(results: Sequence[MethodResult], recipe: str, published: Published) -> Table:
@@ -194,10 +191,9 @@ def fixed_split_table(results: Sequence[MethodResult], recipe: str, published: P
         "know of none.",
         *run_notes(results),
     )
-    legend = published.legend(MULTI_SESSION, *published.sources_of(published.fixed_split))
     headings = ("system", "network", "memory", "source")
     title = "Another protocol: the fixed split"
-    return Table(headings, COLUMNS, tuple(rows), title, notes, legend, "fixed-split")
+    return Table(headings, COLUMNS, tuple(rows), title, notes, name="fixed-split")
 
 
 def rivals_table(results: Sequence[MethodResult], seeds: Sequence[int], published: Published) -> Table:
@@ -227,7 +223,7 @@ def rivals_table(results: Sequence[MethodResult], seeds: Sequence[int], publishe
     few = " Two splits have one degree of freedom: a p says little." if len(seeds) == 2 else ""
     notes = (f"{splits_sentence(seeds)} Options of {', '.join(BEYOND.values())} were chosen on split 0.{few}",)
     headings, title = ("method", "memory", "best other row"), "The last session: published, ours, our best other row"
-    return Table(headings, columns, tuple(rows), title, notes, published.legend(MULTI_SESSION, "p"), "rivals")
+    return Table(headings, columns, tuple(rows), title, notes, name="rivals")
 
 
 def reached_sentence(tables: Sequence[Table]) -> str:

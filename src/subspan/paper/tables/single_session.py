@@ -11,7 +11,7 @@ from subspan.experiments.report.results_table import OF_EPISODES
 from subspan.experiments.report.tables import Cell, Column, Row, Table
 from subspan.experiments.results import EpisodeResult
 from subspan.learners.registry import spec_of
-from subspan.paper.published import OURS, PUBLISHED, QUOTED, SINGLE_SESSION, STORED, Published
+from subspan.paper.published import OURS, PUBLISHED, QUOTED, Published
 from subspan.paper.tables.runs import Run, cost_cells, cost_columns
 
 DATA: Mapping[str, str] = {"mini": "miniImageNet", "tiered": "tieredImageNet"}
@@ -51,14 +51,9 @@ def episodes_table(
         if line := theirs.get(name):
             rows.append(Row((name, PUBLISHED if line.source == "P" else QUOTED), line.cells[data], name))
         rows.append(Row((name, label), ours[name], name))
-    counts = sorted({len(run.result.joint) for run in runs})
-    legend = (
-        f"Means of {', '.join(map(str, counts))} episodes, with the normal 95 % interval.",
-        *published.legend(SINGLE_SESSION, "bold", "Delta", PUBLISHED, QUOTED, "P", "P, quoting"),
-    )
     said = dict.fromkeys(f"{run.name}: {note}" for run in runs for note in run.result.notes)
     title, name = f"Single session, {DATA[data]}", f"single-session-{data}"
-    return Table(("method", "row"), columns, tuple(rows), title, (*notes, *said), legend, name)
+    return Table(("method", "row"), columns, tuple(rows), title, (*notes, *said), name=name)
 
 
 def published_table(data: str, published: Published) -> Table:
@@ -87,7 +82,7 @@ def _of_shots(column: Column, number: int) -> Column:
     return replace(column, key=key, meaning=f"{column.meaning}, {group}", group=group)
 
 
-def costs_table(data: str, runs: Sequence[Run[EpisodeResult]], published: Published) -> Table:
+def costs_table(data: str, runs: Sequence[Run[EpisodeResult]]) -> Table:
     """What every row of ours cost beyond the base session, and where its part was trained.
 
     A system has one line; where its parts for some shots were trained elsewhere, those have a line of their own.
@@ -100,12 +95,11 @@ def costs_table(data: str, runs: Sequence[Run[EpisodeResult]], published: Publis
         columns=tuple(column for number in _shots(runs) for column in cost_columns("all episodes", shots=number)),
         rows=tuple(Row(headings, cells) for headings, cells in lines.items()),
         title=f"Cost, {DATA[data]}",
-        legend=published.legend(SINGLE_SESSION, "min, sec", STORED),
         name=f"single-session-{data}-costs",
     )
 
 
-def settings_table(data: str, settings: Sequence[Setting], chosen_on: str, published: Published) -> Table:
+def settings_table(data: str, settings: Sequence[Setting], chosen_on: str) -> Table:
     """What every learned method was run with: as published, or marked as chosen by us or left at its default."""
     said = {name for setting in settings for name in (*setting.given, *setting.chosen)}
     options = {**OPTIONS, **({STEPS: "steps"} if STEPS in said else {})}
@@ -136,7 +130,6 @@ def settings_table(data: str, settings: Sequence[Setting], chosen_on: str, publi
         rows=tuple(rows),
         title=f"Settings, {DATA[data]}",
         notes=(origin, *untrained),
-        legend=published.legend(SINGLE_SESSION, "beta"),
         name=f"single-session-{data}-settings",
     )
 

@@ -10,7 +10,7 @@ from subspan.experiments.report.figures import ReportFigure
 from subspan.experiments.report.labels import Label, draw_labels
 from subspan.experiments.report.tables import Row, Table
 from subspan.experiments.results import MethodResult
-from subspan.paper.published import MULTI_SESSION, PUBLISHED, QUOTED, RELEASED, Published, PublishedRow
+from subspan.paper.published import PUBLISHED, QUOTED, Published, PublishedRow
 from subspan.paper.tables.multi_session import BOLD, COLUMNS, METHODS, all_cells, run_notes
 from subspan.paper.tables.runs import Run, cost_cells, cost_columns
 
@@ -43,14 +43,6 @@ def systems_table(runs: Sequence[Run[MethodResult]], published: Published, *, fi
         rows.append(
             Row((run.name, memory, run.row, f"{run.splits} split{'s' * (run.splits > 1)}", run.place), cells, run.name)
         )
-    words = [
-        PUBLISHED,
-        QUOTED,
-        RELEASED,
-        *([MARK] if fixed else []),
-        "min, sec",
-        *published.sources_of(theirs.values()),
-    ]
     where = "fixed" if fixed else "random"
     return Table(
         headings=("system", "memory", "row", "source or splits", "part trained on"),
@@ -58,7 +50,6 @@ def systems_table(runs: Sequence[Run[MethodResult]], published: Published, *, fi
         rows=tuple(rows),
         title=f"Systems on {'the fixed split' if fixed else 'random splits'}, recipe {recipe}",
         notes=(*([] if fixed else [BOLD]), *run_notes([run.result for run in runs if run.name in METHODS])),
-        legend=published.legend(MULTI_SESSION, *words),
         name=f"systems-{where}-{recipe}",
     )
 
