@@ -329,6 +329,22 @@ def test_optimum_ends_where_rounding_is_all_that_is_left(dtype, old_penalty):
     assert float(found.loss) == pytest.approx(float(optimum(problem).loss), rel=1e-6)
 
 
+def test_a_basis_beside_a_reference_leaves_the_part_inside_free():
+    """The penalty is on what of the change from the reference lies outside the span of the basis."""
+    generator = torch.Generator().manual_seed(3)
+    features, start, reference = (torch.randn(n, 6, generator=generator).double() for n in (9, 4, 4))
+    basis = torch.linalg.qr(torch.randn(6, 2, generator=generator).double())[0]
+    labels, weights = torch.arange(9) % 4, torch.full((9,), 1 / 9, dtype=torch.float64)
+    group = RowGroup(start, reference, "squared", 0.3, basis)
+    rows = optimum(Problem(features, labels, weights, [group], 1e-2)).rows.clone().requires_grad_()
+    change = rows - reference
+    outside = change - change @ basis @ basis.T
+    loss = torch.nn.functional.cross_entropy(features @ rows.T, labels) + 0.3 * outside.square().sum()
+    (loss + 0.5e-2 * rows.square().sum()).backward()
+    assert rows.grad is not None
+    assert float(rows.grad.norm()) < 1e-7
+
+
 def test_strong_norm_penalty_keeps_old_rows_exactly():
     session = make_session(old_penalty="norm")
     session.beta_base = 50.0
