@@ -41,6 +41,10 @@ def test_show_prints_what_bench_printed(subspan, split, tmp_path, protocol):
     assert one["run"]["command"].startswith("subspan bench ")
     assert [file["name"] for file in one["run"]["files"]] == ["split.npz"]
     assert {"title", "device", "date", "versions", "version", "placement"} <= one["run"].keys()
+    other = json.dumps([one | {"protocol": "another"}])
+    (tmp_path / "other.json").write_text(other)
+    status, _, error = subspan("show", tmp_path / "run.json", tmp_path / "other.json")
+    assert (status, "results of one table are of one protocol" in error) == (2, True)
     rows = pd.read_csv(tmp_path / "long.csv")
     mean = rows[(rows.method == "prototype") & (rows.session == rows.session.max())]
     figure = "weighted" if protocol == "multi-session" else "joint"
@@ -141,6 +145,38 @@ def test_the_example_chooses_on_base_classes_and_runs_on_the_novel_ones(subspan,
     assert {tuple(one["class_counts"]) for one in results} == {(11, 14, 16)}
     assert results[0]["per_draw"]["order"] == sorted(results[0]["per_draw"]["order"])
     assert results[0]["run"]["command"] == "subspan run experiment.toml --workers 1"
+
+
+WHOLE = """
+[train]
+data = "mini-imagenet"
+split = ["random:1"]
+epochs = 2
+set = ["momentum=0.8"]
+out = "nowhere/random-1"
+
+[[bench]]
+arguments = ["random-1.npz"]
+method = ["prototype", {name = "semantic", tau = 2.0}]
+memory = false
+json = "a.json"
+
+[pack]
+run = "nowhere/random-1"
+data = "mini-imagenet"
+out = "random-1.npz"
+"""
+
+
+def test_training_and_tables_are_commands_in_their_order(subspan, tmp_path):
+    (tmp_path / "whole.toml").write_text(WHOLE)
+    status, _, error = subspan("run", tmp_path / "whole.toml", "--dry", "--ray", "--workers", 3)
+    assert (status, error.splitlines()) == (0, [
+        "subspan train --data mini-imagenet --split random:1 --epochs 2 --set momentum=0.8 --out nowhere/random-1",
+        "subspan pack --run nowhere/random-1 --data mini-imagenet --out random-1.npz",
+        f"subspan bench --keep {tmp_path}/whole/bench-0 --ray --workers 3 --method prototype "
+        "--method semantic:tau=2.0 --no-memory --json a.json random-1.npz",
+    ])  # fmt: skip
 
 
 @pytest.mark.parametrize(

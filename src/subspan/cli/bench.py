@@ -10,6 +10,7 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
+from subspan import __version__
 from subspan.cli.parts.facts import run_record
 from subspan.cli.parts.flags import ImportOption, Values, with_flags
 from subspan.cli.parts.outputs import Outputs, rival_of
@@ -118,7 +119,9 @@ def bench(
     record = run_record(title := _title(files, setup, sets), protocol, setup, place, 0.0, paths, embeddings=embeddings)
     hashes = [file["sha256"] for file in record["files"]]
     kinds = [{name: arrays_digest({name: array}) for name, array in of_file.items()} for of_file in vectors]
-    keys = [key_of(setup.digest, hashes, kinds, spec_of(one.method), one, bool(predictions)) for one in trials]
+    keys = [
+        key_of(__version__, setup.digest, hashes, kinds, spec_of(one.method), one, bool(predictions)) for one in trials
+    ]
     began = time.perf_counter()
 
     def run(waiting: list[int], on_result: Callable[[int, Result], object]) -> None:

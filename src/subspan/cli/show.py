@@ -1,7 +1,7 @@
 """``subspan show``: the tables of a run, made again from the files that it left."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -45,15 +45,15 @@ def show(
         _confusions(files[0], where or (), wanted.csv)
         return
     results = [result for path in files for result in read_records(path)]
-    if len({type(one) for one in results}) != 1:
-        raise RecordError("results of one protocol make a table; these are none, or of both")
+    if len({(one.protocol, str(one.run.get("files"))) for one in results}) != 1:  # or draws would be paired by chance
+        raise RecordError("results of one table are of one protocol, with the same settings, on the same files")
     wanted.write(results, str(results[0].run.get("title", ", ".join(path.name for path in files))))
 
 
 def _confusions(path: Path, where: "list[str] | tuple[str, ...]", out: Path | None) -> None:
     import pandas as pd  # slow to import, and only for this
 
-    frame = pd.read_csv(path, dtype=dict.fromkeys(INDEX, str))
+    frame: Any = pd.read_csv(path, dtype=dict.fromkeys(INDEX, str))
     for text in where:
         name, equals, value = text.partition("=")
         if not equals or name not in frame:

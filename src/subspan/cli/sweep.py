@@ -88,7 +88,9 @@ def sweep(
         raise ProtocolError("name the methods to search with --method, or settings to start from with --config")
     place = Placement(**placement)
     single = protocol == "single-session"
-    setup: Protocol = SingleSession(count=count, seed=seed) if single else MultiSession(draws=draws, seed=seed)
+    numbers = shots or [5]
+    sessions = MultiSession(draws=draws, seed=seed, shots=numbers[0])
+    setup: Protocol = SingleSession(count=count, seed=seed) if single else sessions
     features = named(FeatureSet.load(file))
     if hold_out_classes is None:
         check_development(features, setup)
@@ -97,8 +99,7 @@ def sweep(
     if config is not None:
         settings = Config.load(config, protocol).settings
     else:
-        numbers = (shots or [5]) if single else [None]
-        settings = [Setting.of(spec, shots=number) for spec in method or [] for number in numbers]
+        settings = [Setting.of(spec, shots=n) for spec in method or [] for n in (numbers if single else [None])]
     values = dict(parse_values(text) for text in tried)
     check_names(settings, values)
     if random is not None and random < 1:
@@ -133,7 +134,8 @@ def sweep(
     rows = []
     for (setting, result), group in zip(best, groups, strict=True):
         chosen = ", ".join(f"{name}={value}" for name, value in setting.chosen.items()) or "nothing to choose"
-        cells = {"score": Cell(*map(float, result.mean_and_half_width(result.reached))), "trials": Cell(len(group))}
+        mean, half_width = map(float, result.mean_and_half_width(result.reached))
+        cells = {"score": Cell(mean, half_width), "trials": Cell(len(group))}
         rows.append(Row((setting.name, str(setting.shots or ""), chosen), cells))
     columns = (Column("score", "score", score), Column("trials", "trials", "combinations tried", decimals=0))
     notes = (f"Score: {score} in percent on {where}, with its 95 % interval; the best trial of each line.", *edges)

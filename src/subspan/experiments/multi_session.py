@@ -120,7 +120,7 @@ def run_together(
     They must have the same number of sessions. The seconds count for each by its share of the draws.
     """
     began = time.perf_counter()
-    ordered = [[(protocol, *one) for one in protocol.in_orders(*file)] for protocol, *file in files]
+    ordered = [[(protocol, *one) for one in protocol.in_orders(features, of)] for protocol, features, of in files]
     runs = [
         _Run(protocol, features, method, memory, vectors, torch.device(device))
         for of_file in ordered

@@ -139,8 +139,9 @@ class Result:
             for key, values in record["per_draw"].items()
         }
         own = {one.name for one in fields(cls)}
-        given = {name: value for name, value in {**record, **arrays}.items() if name in own}
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+        given: dict[str, Any] = {name: value for name, value in {**record, **arrays}.items() if name in own}
+        given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+        return cls(**given)
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each draw and session, with a column for each figure: for pandas."""

@@ -171,7 +171,10 @@ class EpisodeResult(Result):
         """Joint accuracy: both halves count the same."""
         return (self.base + self.novel) / 2
 
-    reached = joint
+    @property
+    def reached(self) -> FloatArray:
+        """Joint accuracy."""
+        return self.joint
 
     @property
     def delta(self) -> FloatArray:

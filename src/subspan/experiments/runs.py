@@ -136,14 +136,14 @@ def run_cells(
     on_cell : called with number and result of a cell as soon as it is done.
     """
     placement, embeddings = placement or Placement(), embeddings or {}
-    cells = [replace(cell, shots=cell.shots or protocol.shots) for cell in cells]
     for cell in cells:
         if cell.embeddings is not None and cell.embeddings not in embeddings:
             raise ProtocolError(f"there are no embeddings '{cell.embeddings}' among {', '.join(embeddings) or 'none'}")
         check_inputs(features, cell.method, False, embeddings.get(cell.embeddings or ""))
-    drawn: dict[int, Episodes] = {}
+    drawn: dict[int | None, Episodes] = {}
     for shots in {cell.shots for cell in cells}:
-        made = replace(protocol, shots=shots).draw(features) if episodes is None else episodes.first_shots(shots)
+        number = shots or protocol.shots
+        made = replace(protocol, shots=number).draw(features) if episodes is None else episodes.first_shots(number)
         made.check(features)
         drawn[shots] = made
     pieces = [
@@ -175,7 +175,7 @@ class _Shared(NamedTuple):
 
     features: FeatureSet
     embeddings: Mapping[str, NDArray]
-    episodes: Mapping[int, Episodes]
+    episodes: Mapping[int | None, Episodes]
     cells: Sequence[Cell]
     device: str
     dtype: str

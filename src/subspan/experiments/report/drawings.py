@@ -79,7 +79,7 @@ def to_files(figure: Figure) -> dict[str, bytes]:
     with rc_context({"pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "subspan"}):
         for ending, date in (("png", None), ("pdf", "CreationDate"), ("svg", "Date")):
             stream = io.BytesIO()
-            told = {"metadata": {date: None}} if date else {}
+            told: dict[str, Any] = {"metadata": {date: None}} if date else {}
             figure.savefig(stream, format=ending, dpi=DPI, bbox_inches="tight", pad_inches=0.12, **told)
             files[ending] = stream.getvalue()
     return files
