@@ -47,17 +47,16 @@ def subspan(*words):
 
 @pytest.fixture
 def features(tmp_path):
-    """A development file of both protocols: small clouds, and a record that says so."""
+    """Small clouds, with test images enough for base classes that play novel ones."""
     rng = np.random.default_rng(0)
     base, novel = rng.normal(size=(8, 12)), rng.normal(size=(6, 12))
 
     def around(centers, *shape):
         return centers[:, *(None for _ in shape)] + 0.7 * rng.normal(size=(len(centers), *shape, 12))
 
-    arrays = {"base_weight": base, "base_mean": base, "base_test": around(base, 5)}
+    arrays = {"base_weight": base, "base_mean": base, "base_test": around(base, 12)}
     arrays |= {"novel_test": around(novel, 5), "novel_support": around(novel, 5, 1)}
-    told = {"split": "random:0", "contents": {"novel": "development"}}
-    FeatureSet.from_arrays(arrays | {"meta": told}).save(tmp_path / "dev.npz", precision="float32")
+    FeatureSet.from_arrays(arrays).save(tmp_path / "dev.npz", precision="float32")
     return tmp_path / "dev.npz"
 
 
@@ -106,7 +105,7 @@ def test_sweep_tries_their_options_under_both_protocols(installed, features, tmp
     words = ("--method", "offset", "--method", "margin:steps=5", "--try", "share=0.2,0.8", "--try", "clip=none,1")
     subspan(
         *("sweep", features, *words, "--protocol", protocol, "--out", tmp_path / "out"),
-        *("--count", 4, "--draws", 1, "--shots", 2, "--workers", 2),
+        *("--count", 4, "--draws", 1, "--shots", 2, "--workers", 2, "--hold-out-classes", 5),
     )
     chosen = json.loads((tmp_path / "out" / "config.json").read_text())
     assert [one["method"] for one in chosen["settings"]] == ["offset", "margin"]
