@@ -202,15 +202,10 @@ def _swept(settings: Config, hashes: Sequence[str]) -> tuple[str, ...]:
     about = settings.about.get("swept")
     if not isinstance(about, Mapping) or about.get("sha256") not in hashes:
         return ()
-    held_out = about.get("held_out_classes")
-    return (
-        f"settings were chosen on {about.get('name')}, "
-        + (
-            f"with the test images of {held_out} of its base classes: base accuracy is not of unseen images"
-            if held_out
-            else "which was swept on: these figures chose them, and are no result"
-        ),
-    )
+    how = "which was swept on: these figures chose them, and are no result"
+    if held_out := about.get("held_out_classes"):
+        how = f"with the test images of {held_out} of its base classes: base accuracy is not of unseen images"
+    return (f"settings were chosen on {about.get('name')}, {how}",)
 
 
 def _title(files: Sequence[Path] | None, protocol: MultiSession | SingleSession, sets: Sequence[FeatureSet]) -> str:

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from subspan.catalogue.looking import look
 from subspan.catalogue.photographs import open_class_photographs
 from subspan.cli.parts.facts import run_facts
 from subspan.cli.parts.flags import Values, with_flags
+from subspan.cli.parts.outputs import print_table
 from subspan.experiments.compare import compare as run_comparison
 from subspan.experiments.compare.sessions import (
     Drawing,
@@ -28,7 +28,6 @@ from subspan.experiments.compare.ways import kind_named
 from subspan.experiments.inputs import ProtocolError
 from subspan.experiments.report.comparison import comparison_figure, comparison_table, findings, to_json
 from subspan.experiments.report.html import write_page
-from subspan.experiments.report.render import to_console
 from subspan.files.arrays import check_suffix, has_suffix
 from subspan.files.atomic import replacing
 from subspan.pretrained.registry import DEFAULT_BACKBONE, load_backbone
@@ -107,7 +106,7 @@ def compare(
         f"{sum(len(np.unique(y)) for _, y in later)} novel classes, {len(streams[0].test[1])} to test with"
     )
     table, said = comparison_table(results, title), findings(results)
-    Console(width=max(120, Console().width)).print(to_console(table))
+    print_table(table)
     for sentence in said:
         typer.echo(sentence)
     facts = run_facts(what, "cpu", time.perf_counter() - began)

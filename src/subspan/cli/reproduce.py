@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from subspan.cli.parts.facts import run_facts
 from subspan.cli.parts.flags import ImportOption, Values, with_flags
+from subspan.cli.parts.outputs import print_table
 from subspan.experiments.fan_out import Placement
 from subspan.experiments.report.html import write_page
-from subspan.experiments.report.render import to_console
 from subspan.paper import multi_session as sessions
 from subspan.paper import single_session as episodes
 from subspan.paper.pages import PAPER, Section, write_section
@@ -106,7 +105,7 @@ def _show(
         busy = f", {os.getloadavg()[0]:.1f} processes at once over the last minute" if hasattr(os, "getloadavg") else ""
         facts["cores"] = f"{os.cpu_count()}{busy}"  # what the seconds mean depends on both
         for table in tables if report is None and markdown is None else tables[:1]:
-            Console(width=max(120, Console().width)).print(to_console(table, decimals=section.decimals))
+            print_table(table, decimals=section.decimals)
         for sentence in section.findings:
             typer.echo(sentence)
         if report is not None:

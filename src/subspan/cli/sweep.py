@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -27,6 +27,7 @@ from subspan.experiments.sweep import (
     trials_of,
 )
 from subspan.features.feature_set import FeatureSet
+from subspan.values import converted
 
 
 @with_flags(placement=Placement)
@@ -82,8 +83,7 @@ def sweep(
 
         subspan bench mine.npz --protocol single-session --config sweep/config.json
     """
-    if protocol not in PROTOCOLS:
-        raise ProtocolError(f"protocol must be one of {', '.join(PROTOCOLS)}; got '{protocol}'")
+    converted("protocol", protocol, Literal[PROTOCOLS])
     if (method is None) == (config is None):
         raise ProtocolError("name the methods to search with --method, or settings to start from with --config")
     place = Placement(**placement)

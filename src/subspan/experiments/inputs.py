@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +30,9 @@ def digest_of(name: str, protocol: "DataclassInstance") -> str:
 
     Settings that came ``later`` count where they are set, so that results of before keep their hash.
     """
-    unset = {one.name for one in fields(protocol) if one.name in getattr(protocol, "later", ())}
-    unset = {name for name in unset if getattr(protocol, name) == getattr(type(protocol), name)}
+    unset = {
+        name for name in getattr(protocol, "later", ()) if getattr(protocol, name) == getattr(type(protocol), name)
+    }
     told = {key: value for key, value in asdict(protocol).items() if key not in unset}
     text = json.dumps({"protocol": name, **told}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -50,8 +50,8 @@ def kept_or_run(
 
 def write_result(path: Path, result: Result, without: Collection[str] = ()) -> None:
     arrays: dict[str, Any] = {}
-    packed = _packed(result, arrays, {*without, "final_rows"})  # which are large
-    write_arrays(path, arrays, HEADER, json.dumps(packed))
+    header = json.dumps(_packed(result, arrays, {*without, "final_rows"}))  # which are large
+    write_arrays(path, arrays, HEADER, header)
 
 
 def read_result(path: Path) -> Result:

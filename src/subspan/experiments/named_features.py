@@ -86,16 +86,12 @@ def embeddings_of(
     sets: Sequence[FeatureSet], settings: Sequence[Setting], wanted: str | None = None
 ) -> list[dict[str, NDArray]]:
     """The embeddings (C0 + C1, e) of each file that settings name, else ``wanted``, by name; "" the default ones."""
-    named = {one.embeddings or wanted or "" for one in settings if one.embeddings or wanted or _needs(one)}
+    needed = [one for one in settings if one.embeddings or wanted or "embeddings" in one.create().needs]
     found: list[dict[str, NDArray]] = [{} for _ in sets]
-    for kind in sorted(named):
+    for kind in sorted({one.embeddings or wanted or "" for one in needed}):
         for of_file, vectors in zip(found, find_all_embeddings(sets, kind or None), strict=True):
             of_file |= {} if vectors is None else {kind: vectors}
     return found
-
-
-def _needs(setting: Setting) -> bool:
-    return "embeddings" in setting.create().needs
 
 
 def find_all_embeddings(sets: Sequence[FeatureSet], wanted: str | None) -> list[NDArray | None]:
