@@ -87,6 +87,7 @@ def test_a_file_may_have_a_plus_or_a_comma_in_its_name(tmp_path: Path):
 
 def test_a_joined_network_is_packaged_where_all_of_it_is():
     assert all(map(is_packaged, EYES))
+    assert load_backbone("fast+efficientnet-lite0").name == f"{EYES['fast']}+efficientnet-lite0"
     assert not is_packaged("efficientnet-lite0,crop+timm:resnet18@gift/w.pth")
 
 

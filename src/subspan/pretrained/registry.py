@@ -84,9 +84,9 @@ def is_packaged(name: str) -> bool:
 
 def _networks(name: str) -> list[tuple[str, list[str]]]:
     """The networks of a backbone, each with its views."""
-    starts = "|".join(re.escape(form.partition(":")[0]) for form in list_sources())
-    found = []
-    for part in re.split(rf"\+(?=(?:{starts})(?:[:,+]|$))", EYES.get(name, name)):  # a file's name may hold a plus, too
+    starts, found = "|".join(re.escape(entry.name.partition(":")[0]) for entry in SOURCES.entries()), []
+    name = "+".join(EYES.get(part, part) for part in name.split("+"))
+    for part in re.split(rf"\+(?=(?:{starts})(?:[:,+]|$))", name):  # a file's name may hold a plus, too
         network, *views = part.split(",")
         while views and views[0] not in VIEWS:  # or a comma
             network = f"{network},{views.pop(0)}"
