@@ -42,8 +42,9 @@ TINY += [w for one in ("width=0.04", "crop_size=20", "padding=2", "cuts=", "prog
 def trained(photographs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on images of 24 pixels, packed into ``run.safetensors`` beside it."""
     folder = tmp_path_factory.mktemp("runs")
-    words = ["train", "--data", photographs, "--split", "folder", "--out", folder / "run", "--pack", folder, *TINY]
+    words = ["train", "--data", photographs, "--split", "folder", "--out", folder / "run", *TINY]
     succeed(*words, "--set", "image_size=24", "--set", "checkpoint_every=0")
+    succeed("pack", "--run", folder / "run", "--data", photographs, "--out", folder / "run.safetensors")
     return folder / "run"
 
 

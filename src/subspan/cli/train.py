@@ -8,15 +8,14 @@ import typer
 from rich.console import Console
 
 from subspan.cli.parts.flags import Values, given_options, with_flags
-from subspan.cli.parts.runs import DATA, ListsOption, Run, find_split, write_features
+from subspan.cli.parts.runs import DATA, ListsOption, find_split
 from subspan.cli.parts.train_system import Source, train_a_system
 from subspan.images.read import read_images
 from subspan.images.splits.parse import SPLITS
 from subspan.learners.training.run import Training
-from subspan.train.collect import Contents
 from subspan.train.parts.device import find_device
 from subspan.train.recipe import RECIPES, Recipe, find_recipe, overridden, varied_values
-from subspan.train.run import Job, load_run
+from subspan.train.run import Job
 from subspan.train.trainer import Outcome, Runtime
 from subspan.train.trainer import train as train_networks
 
@@ -53,7 +52,6 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="go on from the folder's checkpoint")] = False,
     lists: ListsOption = None,
     validation: Annotated[int, typer.Option("--validation", help="images per base class to hold out, if not 0")] = 0,
-    pack: Annotated[Path | None, typer.Option("--pack", help="also write int8 feature files into a folder")] = None,
     *,
     recipe: Values,
     runtime: Values,
@@ -92,12 +90,8 @@ def train(
     outcomes = train_networks(images.images, jobs, chosen, Runtime(**runtime), resume=resume, about=about)
     if os.environ.get("RANK", "0") != "0":  # under torchrun the first process tells and writes
         return
-    for outcome, made in zip(outcomes, splits, strict=True):
-        folder = outcome.job.folder
+    for outcome in outcomes:
         _tell(outcome, chosen)
-        if pack is not None:
-            done, device = Run(folder, *load_run(folder), images, made), Runtime(**runtime).device
-            write_features(done, device, Contents(), pack / f"{folder.name}.safetensors")
 
 
 def _slug(name: str) -> str:

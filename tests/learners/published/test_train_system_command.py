@@ -64,8 +64,8 @@ def test_wrong_words_are_answered_in_a_sentence(subspan, tmp_path):
         (("--system", "lwof", features, *out, "--rates", "1,2"), "2 rates need 1 rate_cuts; got 3"),
         (("--system", "lwof:shots=600", features, *out), "600 shots and 3 queries of a class; one has 500 examples"),
         (
-            ("--system", "lwof", features, *out, "--epochs", 7, "--recipe", "paper", "--no-flip", "--pack", tmp_path),
-            "the training of system 'lwof' on a feature file takes no --recipe, --pack, --epochs, --flip",
+            ("--system", "lwof", features, *out, "--epochs", 7, "--recipe", "paper", "--no-flip"),
+            "the training of system 'lwof' on a feature file takes no --recipe, --epochs, --flip",
         ),
         (("--system", "lwof", features, *out, "--data", tmp_path), "on a feature file takes no --data"),
         (("--system", "lwof", features, *out, "--momentum", 0.5), "on a feature file takes no --momentum"),

@@ -65,7 +65,7 @@ def features_of(run: Run, extractor: Extractor, contents: Contents, made: dict[s
     return named(feature_set(extractor, run.images, run.split, contents, run.network.head, about))
 
 
-def write_features(run: Run, device: str, contents: Contents, out: Path, precision: Precision = "int8") -> None:
+def write_features(run: Run, device: str, contents: Contents, out: Path, precision: Precision) -> None:
     extractor = run.extractor(device, flip_average=contents.flip_average)
     made = {
         "session0_validation": record_of(run.folder)["results"].get("validation"),
