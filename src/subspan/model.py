@@ -205,7 +205,7 @@ class Model(History):
         ----------
         X : features (n, d). y : labels (n,) of classes that the model does not know yet.
         embeddings : vectors of the new classes, as for `fit`.
-        groups : which image an example is an augmented copy of (n,); copies say less than as many images.
+        groups : which image an example is an augmented copy of (n,).
         """
         began = time.perf_counter()
         state, method, names, session = self._begin(X, y, new=True)
@@ -213,8 +213,7 @@ class Model(History):
             raise ValueError("the base classes have no embeddings; pass theirs to fit or from_weights first")
         vectors = self._embeddings(method, embeddings, names, state.embeddings)
         kept = memory_of(session.labels, groups, self.memory, (self.seed, len(self._history)))
-        copies = 1.0 if groups is None else len(session.labels) / len(np.unique(to_numpy(groups)))
-        learned = self._learn(state, method, replace(session, embeddings=vectors, copies=copies))
+        learned = self._learn(state, method, replace(session, embeddings=vectors))
         known = state.embeddings
         self._push(
             replace(

@@ -168,8 +168,7 @@ def test_on_real_features_the_default_ends_above_subspace():
             images = np.concatenate(of_class)
             copies = features.novel_support.shape[1]
             labels = np.repeat(base + features.novel_support_labels[images], copies)
-            support = features.novel_support[images].reshape(-1, features.width)
-            model.add_classes(support, labels, groups=np.repeat(images, copies))
+            model.add_classes(features.novel_support[images].reshape(-1, features.width), labels)
         return model.method_, 100 * float(balanced_accuracy_score(gold, model.predict(queries)))
 
     means, covariance = features.base_mean, features.base_covariance

@@ -88,20 +88,6 @@ def test_a_direction_of_base_means_counts_as_far_as_it_is_more_than_chance_and_n
     assert share(few, 1.5) < share(few, 0.5) < share(few, 0.01)
 
 
-def test_copies_of_one_image_teach_what_the_image_would():
-    """With class statistics and from examples alike: copies add no certainty."""
-    X, y, queries, _ = gaussian(6, 5, 20)
-    known, means = y < BASE, np.stack([X[y == k].mean(0) for k in range(BASE)])
-    shown = {"y": np.repeat(y[~known], 3), "groups": np.repeat(np.flatnonzero(~known), 3)}
-    for make in (
-        lambda: IncrementalClassifier().fit(X[known], y[known]),
-        lambda: IncrementalClassifier.from_weights(means, range(BASE), means=means, covariance=np.eye(20)),
-    ):
-        once = make().add_classes(X[~known], y[~known]).predict_proba(queries)
-        copied = make().add_classes(np.repeat(X[~known], 3, 0), **shown).predict_proba(queries)
-        np.testing.assert_allclose(copied, once, rtol=1e-5)
-
-
 @pytest.mark.parametrize(("width", "count"), [(40, 400), (40, 44), (40, 40), (40, 39), (40, 10), (3, 50)])
 def test_corrected_eigenvalues_come_nearer_to_the_truth(width: int, count: int):
     """In Stein's loss they are no worse than those of the sample, with what is null there at the smallest one."""

@@ -86,7 +86,6 @@ class Session:
     embeddings: Array = None  # (K, e): of these classes, where the learner needs them
     seeds: tuple[int, ...] = (0,)  # one per problem of the batch
     share: Array | None = None  # (K,)
-    copies: float = 1  # of each image among the examples, on average
 
     @property
     def new(self) -> bool:

@@ -178,7 +178,6 @@ class _Run:
             novel_memory=novel_memory,
             embeddings=self._embeddings(classes),
             seeds=tuple(sessions.seed_of(self.protocol.seed, draw, session) for draw in range(len(self.images))),
-            copies=self.tensors.support.shape[-2],
         )
         return self.state, prepared
 

@@ -171,13 +171,12 @@ class Stage:
         """What a method is given: E sessions in one batch, each the first after session 0."""
         ways, first = episodes.classes.shape[1], len(self.tensors.base.rows)
         support = self.tensors.support[self._positions(episodes.support)]  # (E, ways, shots, copies, d)
-        copies = support.shape[-2]
-        labels = first + torch.arange(ways, device=self.device).repeat_interleave(support.shape[2] * copies)
+        labels = first + torch.arange(ways, device=self.device).repeat_interleave(support[0, 0].shape[:-1].numel())
         support, labels = support.flatten(1, 3), labels.expand(len(support), -1)
         vectors = self.tensors.embeddings
         novel = None if vectors is None else vectors[first + self._positions(episodes.classes)]
         classes, seeds = range(first, first + ways), tuple(episodes.seeds.tolist())
-        return sessions.session_of(support, labels, classes, embeddings=novel, seeds=seeds, copies=copies)
+        return sessions.session_of(support, labels, classes, embeddings=novel, seeds=seeds)
 
     def _score(self, method: Learner, state: State, episodes: Episodes) -> dict[str, Any]:
         """Accuracy (E,) in percent of each half's queries, among all classes and among the half's own."""

@@ -28,7 +28,6 @@ UNSEEN = 0.8  # share of the log density of a class never seen that is taken off
 SOFT = 0.28  # temperature of the sum over classes that makes a familiarity, in units of the root of the dimensions
 WEAK = 10  # examples that a class's own spread is worth less than the mean spread
 ENOUGH = 5_000  # base classes, spread over all, that the prior is taken from
-WORTH = 20.0  # new photographs that a class mean is worth, of the very images that a network was trained on
 SIGNED = 0.1  # share of negative values in the squares of features from which on they are taken to be signed
 
 
@@ -44,11 +43,9 @@ class Posterior(Learner):
     4. Its density is a normal about that mean, wider by what is not known of it.
 
     From class statistics of a network instead of examples, step 1 is left out, and W stays that of the base classes.
-    The network has seen the images that its means are of, and they lie further apart than those of new ones: such a
-    mean is taken to be one of few examples.
 
-    A state holds rows (C, d) and counts (C,): from examples the means of prepared features and the rest of `ClassSums`,
-    from class statistics the means of T(x).
+    A state holds rows (C, d), the means of prepared features, and counts (C,), 0 where unknown; from examples also the
+    rest of `ClassSums`.
     """
 
     name = "posterior"
@@ -77,8 +74,8 @@ class Posterior(Learner):
         if base.examples is None:
             if base.means is None or base.covariance is None:
                 raise ValueError(f"method '{self.name}' needs base examples, or means and a covariance of them")
-            _, _, means = self._of_statistics(base)
-            return State(base, {"rows": means, "counts": np.full(len(means), WORTH)})
+            means = np.asarray(base.means, np.float64)
+            return State(base, {"rows": means, "counts": np.zeros(len(means))})
         squares = _squares_of(base.examples)
         signed = is_signed(squares)
         sums = ClassSums.of_examples(prepared(base.examples, signed), np.asarray(base.labels))
@@ -86,14 +83,12 @@ class Posterior(Learner):
 
     def learn(self, state: State, session: Session) -> State:
         if not _of_examples(state):
-            space, _, _ = state.base.once(self, lambda: self._of_statistics(state.base))
-            placed = space.means(np.asarray(session.support, np.float64))
-            return state.after(**with_means(state, session, unit(placed) if space.width >= UNIT_FROM else placed))
+            return state.after(**with_means(state, session))
         features, labels = prepared(session.support, bool(state["signed"])), np.asarray(session.labels)
-        sums, copies = ClassSums.of(state, len(session.classes) if session.new else 0), session.copies
+        sums = ClassSums.of(state, len(session.classes) if session.new else 0)
         for place in session.classes:
             examples = features[labels == place]
-            sums.join(place, len(examples) / copies, examples.mean(0), contrasts(examples) / copies**0.5)
+            sums.join(place, len(examples), examples.mean(0), contrasts(examples))
         return _with_sums(state, sums)
 
     def combine(self, state: State, base: Base, place: int, other: int) -> State:
@@ -184,8 +179,9 @@ class Posterior(Learner):
     def _model(self, state: State) -> tuple[WithinSpace, Prior, FloatArray, FloatArray]:
         """The space, the prior, and class means (*batch, C, r) there, of so many examples (*batch, C)."""
         if not _of_examples(state):
-            space, prior, _ = state.base.once(self, lambda: self._of_statistics(state.base))
-            means, counts = state["rows"].copy(), state["counts"]
+            space, prior = state.base.once(self, lambda: self._of_statistics(state.base))
+            counts = np.where(state["counts"] > 0, state["counts"], np.inf)
+            means = _shortened(space.means(state["rows"]), counts, space)
             return space, prior.about(means, counts), means, counts
         rows, counts, freedom, first = state["rows"], state["counts"], float(state["freedom"]), state.base_count
         # One base class says nothing of how far classes lie apart; of very many, some say it.
@@ -197,14 +193,14 @@ class Posterior(Learner):
         prior = prior_of(means[known], counts[known], space.width, _noise(means, counts, freedom, space), span)
         return space, prior.about(means, counts), means, counts
 
-    def _of_statistics(self, base: Base) -> tuple[WithinSpace, Prior, FloatArray]:
-        """The space, the prior, and the class means (B, d) there, from a mean of each base class and a covariance."""
+    def _of_statistics(self, base: Base) -> tuple[WithinSpace, Prior]:
+        """The space and the prior, where base classes have a mean and a covariance of unknown many examples."""
         means = np.asarray(base.means, np.float64)
         unit_of = _units(base.covariance, np.inf) if means.shape[1] < FEW_FEATURES else None
         space = space_of_matrix(base.covariance, np.inf, np.asarray(base.center, np.float64), self.power, unit_of)
-        means = _shortened(space.means(means), np.inf, space)
-        noise = _noise(means, 1.0, np.inf, space)
-        return space, prior_of(means, np.full(len(means), WORTH), space.width, noise, self.span), means
+        unlimited = np.full(len(means), np.inf)
+        means = _shortened(space.means(means), unlimited, space)
+        return space, prior_of(means, unlimited, space.width, _noise(means, unlimited, np.inf, space), self.span)
 
 
 class _Evidence(Posterior):
@@ -308,7 +304,7 @@ def _squared_lengths(means: FloatArray) -> FloatArray:
     return np.einsum("...k,...k->...", means, means).astype(np.float64)
 
 
-def _shortened(means: FloatArray, counts: FloatArray | float, space: WithinSpace) -> FloatArray:
+def _shortened(means: FloatArray, counts: FloatArray, space: WithinSpace) -> FloatArray:
     """Means (..., C, r) of examples at length one, in their place: over the length that an example has on average.
 
     Of so many examples (..., C) the mean has a squared length that noise / count has made larger.
@@ -320,7 +316,7 @@ def _shortened(means: FloatArray, counts: FloatArray | float, space: WithinSpace
     return means
 
 
-def _noise(means: FloatArray, counts: FloatArray | float, freedom: float, space: WithinSpace) -> float | None:
+def _noise(means: FloatArray, counts: FloatArray, freedom: float, space: WithinSpace) -> float | None:
     """Variance of an example about its class's mean along each dimension; None without two examples of any class."""
     if freedom < 1:
         return None

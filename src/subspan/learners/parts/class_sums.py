@@ -202,16 +202,18 @@ class ClassSums:
         return self
 
 
-def with_means(state: State, session: Session, examples: FloatArray) -> dict[str, Any]:
-    """Rows (*batch, C, r) and counts (*batch, C) after a session, of its examples (*batch, n, r)."""
+def with_means(state: State, session: Session) -> dict[str, Any]:
+    """Rows (*batch, C, d) and counts (*batch, C) after a session, where class statistics are all that is kept."""
     rows, counts, places = state["rows"], state["counts"], list(session.classes)
-    own = (np.asarray(session.labels)[..., None, :] == np.array(places)[:, None]).astype(np.float64)  # (*batch, K, n)
-    new, means = own.sum(-1) / session.copies, own @ examples / own.sum(-1)[..., None]
+    own = np.asarray(session.labels)[..., None, :] == np.array(places)[:, None]  # (*batch, K, n)
+    new = own.sum(-1).astype(np.float64)
+    means = own.astype(np.float64) @ np.asarray(session.support, np.float64) / new[..., None]
     if session.new:
         return {"rows": np.concat([rows, means], -2), "counts": np.concat([counts, new], -1)}
     rows, counts = rows.copy(), counts.copy()
-    counts[..., places] += new
-    rows[..., places, :] += (new / counts[..., places])[..., None] * (means - rows[..., places, :])
+    had = np.where(counts[..., places] > 0, counts[..., places], new)  # of unknown number: as many as come
+    counts[..., places] = had + new
+    rows[..., places, :] += (new / (had + new))[..., None] * (means - rows[..., places, :])
     return {"rows": rows, "counts": counts}
 
 
