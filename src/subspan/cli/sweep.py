@@ -15,6 +15,7 @@ from subspan.experiments.inputs import ProtocolError
 from subspan.experiments.multi_session import MultiSession
 from subspan.experiments.named_features import embeddings_of, named, usual_embeddings
 from subspan.experiments.orders import with_held_out_classes
+from subspan.experiments.report.results_table import MEASURES, OF_EPISODES
 from subspan.experiments.report.tables import Cell, Column, Row, Table
 from subspan.experiments.single_session import SingleSession
 from subspan.experiments.sweep import (
@@ -114,8 +115,9 @@ def sweep(
     results = run_sweep(
         out, setup, features, trials, place, embeddings=embeddings_of([features], settings)[0], memory=memory
     )
-    left = iter(results)  # of equals the first is the best
-    best = [max(zip(group, left, strict=False), key=lambda pair: pair[1].reached.mean()) for group in groups]
+    measure = OF_EPISODES["accuracy"] if single else MEASURES["weighted"]
+    left = map(measure.cell_of, results)  # of equals the first is the best
+    best = [max(zip(group, left, strict=False), key=lambda pair: pair[1].value) for group in groups]
     where = "the development split"
     if single or hold_out_classes:
         where = f"the {features.novel_count} {'held-out base' if hold_out_classes else 'development'} classes"
@@ -132,10 +134,9 @@ def sweep(
     }
     path = Config(protocol, tuple(setting for setting, _ in best), about).save(out / "config.json")
     rows = []
-    for (setting, result), group in zip(best, groups, strict=True):
+    for (setting, reached), group in zip(best, groups, strict=True):
         chosen = ", ".join(f"{name}={value}" for name, value in setting.chosen.items()) or "nothing to choose"
-        mean, half_width = map(float, result.mean_and_half_width(result.reached))
-        cells = {"score": Cell(mean, half_width), "trials": Cell(len(group))}
+        cells = {"score": reached, "trials": Cell(len(group))}
         rows.append(Row((setting.name, str(setting.shots or ""), chosen), cells))
     columns = (Column("score", "score", score), Column("trials", "trials", "combinations tried", decimals=0))
     notes = (f"Score: {score} in percent on {where}, with its 95 % interval; the best trial of each line.", *edges)

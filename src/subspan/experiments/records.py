@@ -99,11 +99,6 @@ class Result:
         samples = self.samples(values)
         return samples.mean(axis=0), metrics.interval_half_width(samples, distribution=self.distribution)
 
-    @property
-    def reached(self) -> FloatArray:
-        """The one number of each draw (draws,) by which settings are chosen."""
-        raise NotImplementedError
-
     def to_record(self) -> dict[str, Any]:
         """One object for JSON: means over draws, half of their 95 % intervals, and every draw.
 

@@ -78,11 +78,6 @@ class MethodResult(Result):
         return np.stack([base[:, 0], *later], axis=1)
 
     @property
-    def reached(self) -> FloatArray:
-        """Weighted accuracy after the last session."""
-        return self.weighted[:, -1]
-
-    @property
     def steps_in_all(self) -> FloatArray:
         """Optimiser steps of all sessions."""
         return self.steps.sum(axis=1)
@@ -170,11 +165,6 @@ class EpisodeResult(Result):
     def joint(self) -> FloatArray:
         """Joint accuracy: both halves count the same."""
         return (self.base + self.novel) / 2
-
-    @property
-    def reached(self) -> FloatArray:
-        """Joint accuracy."""
-        return self.joint
 
     @property
     def delta(self) -> FloatArray:

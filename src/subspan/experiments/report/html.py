@@ -8,7 +8,7 @@ import numpy as np
 from subspan.experiments.records import Result
 from subspan.experiments.report.figures import ReportFigure, report_figures
 from subspan.experiments.report.render import TEMPLATES, to_csv, to_latex, to_markdown
-from subspan.experiments.report.results_table import IMAGES, SESSIONS, headline_of, results_table
+from subspan.experiments.report.results_table import IMAGES, MEASURES, OF_EPISODES, SESSIONS, results_table
 from subspan.experiments.report.tables import Table
 from subspan.experiments.results import MethodResult
 from subspan.files.atomic import replacing
@@ -56,7 +56,7 @@ def _findings(results: Sequence[Result]) -> list[str]:
     sentences = []
     for where in dict.fromkeys(one.where for one in sorted(results, key=lambda one: one.block)):
         chosen = [result for result in results if result.where == where]
-        headline = headline_of(chosen[0])
+        headline = MEASURES["images"] if isinstance(chosen[0], MethodResult) else OF_EPISODES["accuracy"]
         found = [headline.cell_of(result) for result in chosen]
         best = int(np.argmax([cell.value for cell in found]))
         interval = f" ± {found[best].half_width:.1f}" if np.isfinite(found[best].half_width) else ""

@@ -88,11 +88,6 @@ OF_EPISODES = _measures(
 )
 
 
-def headline_of(result: Result) -> Measure:
-    """The figure by which reports name the best."""
-    return OF_EPISODES["accuracy"] if isinstance(result, EpisodeResult) else MEASURES["images"]
-
-
 def compared(result: Result) -> dict[str, Measure]:
     """The figures in which results are better or worse."""
     every = OF_EPISODES if isinstance(result, EpisodeResult) else MEASURES
