@@ -22,10 +22,8 @@ def open_class_photographs(path: Path) -> Iterator[ClassPhotographs]:
     if not path.exists():
         raise DataError(f"there is nothing at {path}")
     with open_images(path) as found:
-        if not found.images:
-            other = f" but {holds}" if (holds := found.holds()) else ""
-            raise DataError(f"{path} holds no photographs{other}; expected {TAKES}")
-        entries = sorted(by_folder(found, path), key=lambda entry: (entry.key, entry.file))
+        entries = by_folder(found, path, f"; expected {TAKES}")
+        entries.sort(key=lambda entry: (entry.key, entry.file))
         keys = list(dict.fromkeys(entry.key for entry in entries))
         name_of = dict(zip(keys, describe_classes(keys, path)[0], strict=True))
         photographs: ClassPhotographs = {}

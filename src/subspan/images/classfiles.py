@@ -141,19 +141,22 @@ def _hidden(path: PurePosixPath) -> bool:
     return any(step.startswith((".", "__MACOSX")) for step in path.parts)
 
 
-def warn_of_unread(found: Found, source: Path) -> None:
-    """Say what nobody will read: photographs in a format that is unknown here must not be missed in silence."""
-    if holds := found.holds():
+def check_found(found: Found, source: Path, expected: str = "") -> None:
+    """Refuse a place without images, and say what nobody will read: no photograph must be missed in silence."""
+    holds = found.holds()
+    if not found.images:
+        raise DataError(f"{source} holds no images" + f" but {holds}" * bool(holds) + expected)
+    if holds:
         warnings.warn(f"{source} holds what is not read: {holds}", stacklevel=3)
 
 
-def by_folder(found: Found, source: Path) -> list[ImageFile]:
+def by_folder(found: Found, source: Path, expected: str = "") -> list[ImageFile]:
     """The images, each with the folder it lies in as its class; a folder named train, val, ... above that is its part.
 
     Two folders are one class only as its parts: elsewhere one name may mean two things, ``birds/other`` and
-    ``fish/other``. What is not read is warned of.
+    ``fish/other``.
     """
-    warn_of_unread(found, source)
+    check_found(found, source, expected)
     entries: list[ImageFile] = []
     place_of: dict[str, tuple[tuple[str, ...], PurePosixPath]] = {}  # class: its folders less the part, and with it
     for image in found.images:

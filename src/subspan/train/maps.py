@@ -19,7 +19,6 @@ from subspan.images.imageset import ImageSet
 from subspan.images.splits.split import Split
 from subspan.train.collect import Contents, choose, labels_of
 from subspan.train.extract import Extractor
-from subspan.train.parts.device import free_memory
 from subspan.train.parts.network import CHUNK, inputs
 from subspan.train.run import RunSettings
 
@@ -108,8 +107,9 @@ def split_maps(
         if not bool(torch.isfinite(part).all()):
             raise ValueError("maps of this network hold infinity or NaN; half precision reaches up to 65504")
         if done == 0:
-            fits = part[0].nbytes * total <= free_memory(device) / 2  # the rest is to work with
-            place, shape = device if fits else "cpu", (total, *part.shape[1:])
+            free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else float("inf")
+            place = device if part[0].nbytes * total <= free / 2 else "cpu"  # the rest is to work with
+            shape = total, *part.shape[1:]
             maps = torch.empty(shape, dtype=dtype, device=place, memory_format=torch.channels_last)
         maps[done : done + len(part)] = part
         done += len(part)

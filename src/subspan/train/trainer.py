@@ -15,7 +15,7 @@ from torch import Tensor
 from subspan.backbones.network import Network
 from subspan.progress import Progress
 from subspan.train import run
-from subspan.train.parts.device import Execution, Processes, free_memory
+from subspan.train.parts.device import Execution, Processes
 from subspan.train.parts.network import Images, build_network, inputs, join_members
 from subspan.train.parts.step import TrainStep
 from subspan.train.recipe import Recipe, member_recipe
@@ -98,10 +98,6 @@ def train(
     runtime = runtime or Runtime()
     recipe.check_size(images.shape[1])
     processes = Processes.start(runtime.device)
-    if images.nbytes > (free := free_memory(processes.device)):
-        raise ValueError(
-            f"images take {images.nbytes / 1e9:.1f} GB, and of {processes.device} are {free / 1e9:.1f} free"
-        )
     about = {"torch": torch.__version__, "device": processes.device_name, **(about or {})}
     asked: list[list[tuple[Job, run.RunSettings]]] = []
     for job in jobs:

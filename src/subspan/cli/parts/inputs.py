@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from subspan.catalogue.errors import CatalogueError
-from subspan.images.classfiles import ImageFile, find_images, is_image, warn_of_unread
+from subspan.images.classfiles import ImageFile, check_found, find_images, is_image
 from subspan.images.imageset import DataError
 from subspan.pretrained.backbone import Image
 
@@ -27,10 +27,7 @@ def image_files(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if path.is_dir():
             found = find_images(path)
-            if not found.images:
-                other = f" but {holds}" if (holds := found.holds()) else ""
-                raise DataError(f"{path} holds no images{other}")
-            warn_of_unread(found, path)
+            check_found(found, path)
             files += [path / image.file for image in found.images]
         elif path.exists() or is_image(path.name):
             files.append(path)

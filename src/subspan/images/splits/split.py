@@ -12,7 +12,6 @@ import numpy as np
 from subspan.images.imageset import DataError, ImageSet, IntArray
 from subspan.images.splits.drawing import joined
 
-Option = int | float | str | bool | None
 OF_BASE = ("base_train", "base_validation", "base_test", "extra_train")  # fields with one array of images
 PER_CLASS = ("novel_support_pool", "novel_test", "development_support_pool", "development_test")  # one array per class
 
@@ -31,7 +30,7 @@ class Split:
     """
 
     name: str  # as on the command line: 'random:1'
-    options: Mapping[str, Option]  # every option it was made with
+    options: Mapping[str, Any]  # every option it was made with
     base_classes: tuple[int, ...]  # (C0,)
     sessions: tuple[tuple[int, ...], ...]  # novel classes of each incremental session; () where episodes draw them
     novel_classes: tuple[int, ...]  # (C1,): the sessions' classes in order, or all that episodes draw from
@@ -91,9 +90,7 @@ class Split:
     @property
     def training_images(self) -> IntArray:
         """Images the backbone is trained on, ascending, (m,)."""
-        if self.extra_train is None:
-            return self.base_train
-        return np.sort(np.concatenate([self.base_train, self.extra_train]))
+        return self.base_train if self.extra_train is None else joined([self.base_train, self.extra_train])
 
     def digest(self) -> str:
         """sha256 over options, class keys and chosen file names: equal on every machine and for every data format."""

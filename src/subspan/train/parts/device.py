@@ -34,11 +34,6 @@ def find_device(name: str) -> torch.device:
     return device
 
 
-def free_memory(device: torch.device) -> float:
-    """Bytes that are free on a GPU; those of a CPU are not counted."""
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else float("inf")
-
-
 class Processes:
     """This process among its fellows; with one process all verbs do nothing."""
 
