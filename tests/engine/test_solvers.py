@@ -435,6 +435,11 @@ def test_classes_that_stand_still_take_their_share_of_the_softmax():
 def test_sgd_beside_classes_that_stand_still():
     options = SgdOptions(learning_rate=0.1, momentum=0.9, max_steps=30, tolerance=0.0)
     found = sgd(still_problem(), options)
+    whole = still_problem()
+    assert whole.still is not None
+    group = replace(whole.groups[0], start=whole.groups[0].start[0], reference=whole.groups[0].reference[0])  # type: ignore[index]
+    single = Problem(whole.features[0], whole.labels[0], whole.sample_weight[0], [group], 1e-3, whole.still[0])
+    torch.testing.assert_close(sgd(single, options).rows, found.rows[0], rtol=1e-12, atol=1e-14)
     for e in range(2):
         rows = torch.zeros(3, 5, dtype=torch.float64, requires_grad=True)
         optimiser = torch.optim.SGD([rows], lr=0.1, momentum=0.9, weight_decay=1e-3)
