@@ -25,12 +25,12 @@ Refit, processor seconds of one thread, measured 2026-11-19 on 2 CPU cores, othe
     lda            1.68     1.7264     167x
     svm           13.57    14.5744   1,409x
 
-Default, measured 2026-11-19 on a core that others used too, one thread, wall and processor seconds, least of 3:
+Default, measured 2026-11-20 on cores that others kept busy (load 8 to 14: the wall says little), one thread, least of 3:
 
-        100 session and first answer   wall    0.602 s   processor    0.342 s
+        100 session and first answer   wall    0.760 s   processor    0.420 s
         100 one photograph's answer    wall    0.001 s   processor    0.001 s
-    100,000 session and first answer   wall    5.279 s   processor    5.008 s
-    100,000 one photograph's answer    wall    0.016 s   processor    0.016 s
+    100,000 session and first answer   wall    8.059 s   processor    4.045 s
+    100,000 one photograph's answer    wall    0.063 s   processor    0.033 s
 
     python benchmarks/add_classes.py                    # all parts, a quarter of an hour
     python benchmarks/add_classes.py --part default     # the default method, at 100 and 100,000 classes

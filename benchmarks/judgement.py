@@ -2,21 +2,21 @@
 
     python benchmarks/judgement.py birds.npz cifar.npz fruits.npz hands.npz
 
-Last measured 2026-11-19, one run, 2 CPU cores (AMD EPYC virtual machine, others at work on it):
+Last measured 2026-11-20, one run, 2 CPU cores (AMD EPYC virtual machine, others at work on it):
 
              sessions  calibration error  familiarity  probability
-    birds           0              0.036        83.97        78.97
-    birds           4              0.059        78.30        74.99
+    birds           0              0.034        84.46        78.99
+    birds           4              0.057        78.94        75.01
     birds           8              0.041
-    cifar           0              0.040        72.64        69.53
-    cifar           4              0.047        73.33        68.29
-    cifar           8              0.040
-    fruits          0              0.008        98.45        96.94
-    fruits          5              0.022        95.00        93.10
-    fruits         10              0.017
-    hands           0              0.019        90.60        92.42
-    hands           3              0.041        86.33        80.82
-    hands           6              0.044
+    cifar           0              0.042        72.61        69.53
+    cifar           4              0.062        73.51        68.16
+    cifar           8              0.046
+    fruits          0              0.008        98.47        96.96
+    fruits          5              0.021        95.19        92.96
+    fruits         10              0.019
+    hands           0              0.019        90.57        92.41
+    hands           3              0.048        87.38        81.39
+    hands           6              0.046
 
 After the base session, after half of the sessions and after the last: expected calibration error (top label, 15 bins of
 equal width) on the test examples of classes that are known; area under the ROC curve, in percent, of familiarity and of

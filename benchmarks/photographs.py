@@ -6,12 +6,12 @@ FOLDER holds one .npz of features a set: base_X, base_y, then s01_X, s01_y, ... 
 Without it only the measured columns are run. Accuracy in percent after the last session, classes counted alike:
 all (base / novel). docs/tried.md has what each part of the rule is worth.
 
-Last measured 2026-11-19, 2 CPU cores shared with others, once; birds, cifar, fruits, hands, and their mean; then
+Last measured 2026-11-20, 2 CPU cores shared with others, once; birds, cifar, fruits, hands, and their mean; then
 digits, wine, iris, Gaussian blobs in 30 and 3 dimensions, means of five draws:
 
-    default             76.1  58.2  94.9  88.2  79.36    90.7  96.2  96.1  100.0  94.3
-    calibrated          73.4  56.3  92.9  83.2  76.46    89.8  60.1  76.9   99.9  77.9
-    prototype           56.7  42.2  86.3  67.2  63.12    86.0  61.0  67.8   99.9  74.8
+    default             75.8  58.2  95.0  88.0  79.25    90.5  96.5  95.7  100.0  94.3
+    calibrated          73.4  56.4  92.9  83.2  76.48    89.8  60.1  76.9   99.9  77.9
+    prototype           56.7  41.8  86.3  67.2  63.03    86.0  61.0  67.8   99.9  74.7
     ridge, refit        71.4  54.2  84.4  80.5  72.64    86.2  95.4  73.3   99.9  47.1
     LDA, refit          68.7  47.8  77.1  74.0  66.93    85.7  95.2  94.9   99.8  92.7
 """
