@@ -25,7 +25,7 @@ Refit, processor seconds of one thread, measured 2026-11-19 on 2 CPU cores, othe
     lda            1.68     1.7264     167x
     svm           13.57    14.5744   1,409x
 
-Default, measured 2026-11-20 on cores that others kept busy (load 8 to 14: the wall says little), one thread, least of 3:
+Default, measured 2026-11-20 on cores that others kept busy (load 8 to 14), one thread, least of 3:
 
         100 session and first answer   wall    0.760 s   processor    0.420 s
         100 one photograph's answer    wall    0.001 s   processor    0.001 s
