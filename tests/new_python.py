@@ -14,7 +14,8 @@ from typing import IO
 def python(script: str, *arguments: object) -> Iterator[tuple[IO[str], IO[str]]]:
     """Run ``script``, which may import what the tests import: its input and output, once it has printed "ready"."""
     command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:

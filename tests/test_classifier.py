@@ -560,7 +560,7 @@ def test_a_bad_call_changes_nothing(case):
 
 def test_two_base_classes_must_stay():
     model = fitted(BASE[:2])
-    with pytest.raises(ValueError, match="class 'ash' cannot be removed: a model needs at least two base classes"):
+    with pytest.raises(ValueError, match="class 'ash' cannot be removed: a model needs at least 2 of the base session"):
         model.remove_class("ash")
 
 

@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from subspan.engine.contract import Learner
 from subspan.learners.parts.vectors import softmax
 from subspan.model import Model
 from subspan.values import Features, Labels, like, to_numpy
@@ -71,17 +72,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator, Model):
         scores, _ = self._scores(X)
         return like(X, scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
 
-    def class_scores(self, X: Features) -> Any:
-        """Scores (n, C), one column per class also where there are two."""
-        return like(X, self._scores(X)[0])
-
     def predict_proba(self, X: Features) -> Any:
         """Probabilities (n, C), columns in the order of ``classes_``."""
         return like(X, softmax(self._scores(X)[0]))
-
-    def familiarity(self, X: Features) -> Any:
-        """How much each example looks like any class that is known (n,): the less, the more it is a stranger."""
-        return like(X, super().familiarity(X))
 
     def predict(self, X: Features) -> Any:
         """Labels (n,): a tensor for tensors where labels are numbers, else an array."""
@@ -98,6 +91,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator, Model):
         self._check_parameters()
         check_classification_targets(labels)
         return features, labels
+
+    def _fewest(self, method: Learner) -> int:
+        return 2
 
     def _queries(self, X: Features) -> NDArray[Any]:
         return np.asarray(validate_data(self, to_numpy(X), reset=False, dtype=[np.float64, np.float32]))

@@ -16,8 +16,8 @@ from subspan.engine.contract import Learner
 from subspan.files import store
 from subspan.learners.parts.vectors import log_sum
 from subspan.learners.registry import AUTO, create_method, is_known, method_options, spec_of, split_spec
-from subspan.state import ModelState, SessionRecord, StoredState, records_of
-from subspan.values import Features, check_options, finite, plain_copy, plain_label, queries_of, show
+from subspan.state import ModelState, SessionRecord, StoredState, check_meta, records_of
+from subspan.values import Features, check_options, finite, like, plain_copy, plain_label, queries_of, show
 
 PARAMETERS = ("method", "gamma", "beta", "memory", "bias", "base_decay", "dtype", "seed")
 
@@ -79,11 +79,11 @@ class History:
 
     def class_scores(self, X: Features) -> Any:
         """Scores (n, C), one column per class also where there are two."""
-        return self._scores(X)[0]
+        return like(X, self._scores(X)[0])
 
     def familiarity(self, X: Features) -> Any:
         """How much each example looks like any class that is known (n,): the less, the more it is a stranger."""
-        return log_sum(self._scores(X, evidence=True)[0])
+        return like(X, log_sum(self._scores(X, evidence=True)[0]))
 
     def _scores(self, X: Features, evidence: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
         """Scores (n, C), and the labels (C,) of their columns: another thread may teach meanwhile."""
@@ -92,7 +92,14 @@ class History:
         features = plain_copy(model._queries(X))
         features = features if state.scale is None else features / state.scale
         method = method.evidence if evidence else method
-        return sessions.scores(method, state.learned, augmented(features, state.with_bias)), model.classes_
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = sessions.scores(method, state.learned, augmented(features, state.with_bias))
+        if scores.size and not np.isfinite(scores.max(axis=1)).all():
+            raise ValueError(
+                f"method '{spec_of(method)}' has no finite score for features of up to {np.abs(features).max():.2g}; "
+                "divide all of them by one number, those it learns from too"
+            )
+        return scores, model.classes_
 
     def _queries(self, X: Features) -> NDArray[Any]:
         """Features (n, d) to score, checked."""
@@ -109,7 +116,7 @@ class History:
         scale = 1.0 if state.scale is None else state.scale
         return lambda features: score(augmented(features / scale, state.with_bias))
 
-    # What the states tell
+    # What the states tell; the estimator's docstring explains it
 
     @property
     def rows_(self) -> NDArray[Any]:
@@ -126,7 +133,6 @@ class History:
 
     @property
     def coef_(self) -> NDArray[Any]:
-        """Rows (C, d), as the method has them."""
         rows = self.rows_
         if rows.shape[1] != self.n_features_in_:
             raise AttributeError(f"method '{self.method_}' has no row of one weight for each feature")
@@ -134,24 +140,20 @@ class History:
 
     @property
     def intercept_(self) -> NDArray[Any]:
-        """Biases (C,), zeros where there are none."""
         state = self._last()
         return state.learned.rows[:, -1] if state.with_bias else np.zeros(len(state.classes), self.dtype)
 
     @property
     def method_(self) -> str:
-        """The method in use, with its options."""
         return spec_of(self._now()[1])
 
     @property
     def is_base_(self) -> NDArray[np.bool_]:
-        """Which classes are of the base session (C,)."""
         state = self._last()
         return np.arange(len(state.classes)) < state.base_count
 
     @property
     def examples_seen_(self) -> NDArray[np.int64]:
-        """How many examples every class was learned from (C,); 0 where that is unknown."""
         return self._last().counts
 
     @property
@@ -203,10 +205,12 @@ class History:
     ) -> Self:
         """The model of a version of the store at ``path``; ``chain`` ends with its id, oldest first."""
         try:
+            check_meta(version.meta)
             parameters = dict(version.meta["parameters"])
             if isinstance(parameters["beta"], list):
                 parameters["beta"] = tuple(parameters["beta"])
             model = cls(**parameters)
+            model._check_parameters()
             model.n_features_in_ = int(version.meta["n_features_in"])
             records = records_of(version)
             methods = {str(parameters["method"]), *(record.method for record in records if record.method)} - {AUTO}
@@ -221,7 +225,7 @@ class History:
             place = str(Path(path).resolve())
             earlier = [StoredState(place, id, record) for id, record in zip(ids, records[:-1], strict=True)]
             model._adopt([*earlier, ModelState.from_version(version)])
-        except (KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
             raise store.StoreError(f"'{path}' is a Subspan store but holds no classifier: {reason}") from error
         return model

@@ -83,12 +83,12 @@ class Model(History):
 
     @in_turn
     def _partial_fit(self, X: Features, y: Labels, classes: Sequence[Any] | None = None) -> Self:
-        from subspan.parts import check_declared
-
         part = copy.copy(self)
         part._fit(X, y, None, None, parts=True)
         if classes is not None:
-            check_declared(part.classes_, classes)
+            unknown = np.setdiff1d(part.classes_, np.asarray(classes))
+            if len(unknown):
+                raise ValueError(f"y holds class {show(unknown[0])}, which is not among the {len(classes)} of classes=")
         return self._join(part)
 
     @in_turn
@@ -116,7 +116,7 @@ class Model(History):
         width = features.shape[1]
         method = self._method(lambda: self._automatic({"means", "covariance"}, width))
         classes, indices = np.unique(labels, return_inverse=True)
-        if len(classes) < 2 and not parts:
+        if len(classes) < self._fewest(method) and not parts:
             raise ValueError(f"a base session needs at least two classes; y holds 1 class, {show(classes[0])}")
         with_bias = self.bias and method.uses_bias and not method.from_examples
         unit, rows = length(features) / FEATURE_LENGTH or 1.0, None
@@ -141,6 +141,10 @@ class Model(History):
             base = replace(base, examples=support, labels=indices)
         known = {"memory_features": support[kept], "memory_labels": indices[kept], "counts": np.bincount(indices)}
         self._start(method, tuple(classes.tolist()), base, embeddings, began, with_bias=with_bias, scale=scale, **known)
+
+    def _fewest(self, method: Learner) -> int:
+        """Base classes that there must be: one, beside which all else is a stranger, where sums are kept."""
+        return 1 if method.from_sums else 2
 
     def _base_examples(self, X: Features, y: Labels) -> tuple[NDArray[Any], NDArray[Any]]:
         """Features (n, d) and labels (n,) of a base session, checked."""
@@ -225,7 +229,7 @@ class Model(History):
                 memory_features=np.concatenate([state.memory_features, session.support[kept]]),
                 memory_labels=np.concatenate([state.memory_labels, session.labels[kept]]),
                 embeddings=None if known is None or vectors is None else np.concatenate([known, vectors]),
-                record=make_record("add_classes", names, len(session.labels), _steps(learned), began, method),
+                record=make_record("add_classes", names, len(session.labels), learned.steps, began, method),
             )
         )
         return self
@@ -253,7 +257,7 @@ class Model(History):
         learned = self._learn(state, method, replace(session, means=means, embeddings=vectors, share=share))
         novel, novel_means = chosen >= state.base_count, state.novel_means.copy()
         novel_means[chosen[novel] - state.base_count] = means[novel]
-        record = make_record("add_examples", names, len(session.labels), _steps(learned), began, method)
+        record = make_record("add_examples", names, len(session.labels), learned.steps, began, method)
         self._push(replace(state, learned=learned, novel_means=novel_means, counts=counts, record=record))
         return self
 
@@ -277,8 +281,10 @@ class Model(History):
         began = time.perf_counter()
         state, method = self._now()
         index = self._index(state, label)
-        if index < state.base_count <= 2:
-            raise ValueError(f"class {show(label)} cannot be removed: a model needs at least two base classes")
+        if index < state.base_count <= (fewest := self._fewest(method)):
+            raise ValueError(
+                f"class {show(label)} cannot be removed: a model needs at least {fewest} of the base session"
+            )
         learned = sessions.forget(method, state.learned, state.base_without(index), [index])
         self._push(state.without(index, _laid_out(learned), make_record("remove_class", (label,), 0, 0, began)))
         return self
@@ -291,8 +297,8 @@ class Model(History):
         place, gone = sorted((self._index(state, label), self._index(state, other)))
         if place == gone:
             raise ValueError(f"two classes become one; got class {show(label)} twice")
-        if gone < state.base_count <= 2:
-            raise ValueError("the classes cannot become one: a model needs at least two base classes")
+        if gone < state.base_count <= (fewest := self._fewest(method)):
+            raise ValueError(f"the classes cannot become one: {fewest} of the base session must be left")
         learned = sessions.combine(method, state.learned, state.base_without(gone), place, gone)
         record = make_record("merge_classes", (label, other), 0, 0, began)
         self._push(state.combined(place, gone, plain_label(label)).without(gone, _laid_out(learned), record))
@@ -309,16 +315,13 @@ class Model(History):
         counts, means = state.counts.copy(), state.novel_means.copy()
         counts[index] -= len(features)
         if counts[index] < 1:
-            raise ValueError(
-                f"class {show(label)} has {state.counts[index]} examples, {len(features)} cannot be taken from it: "
-                "at least one must be left (remove_class forgets the class)"
-            )
-        learned = sessions.unlearn(method, state.learned, np.full(len(features), index), features)
+            raise ValueError(f"class {show(label)} has {state.counts[index]} examples: at least one must be left")
+        learned = _laid_out(sessions.unlearn(method, state.learned, np.full(len(features), index), features))
         if index >= state.base_count:
             mean = means[index - state.base_count]
             mean += (len(features) * mean - features.sum(0)) / counts[index]
         record = make_record("remove_examples", (label,), len(features), 0, began)
-        self._push(replace(state, learned=_laid_out(learned), novel_means=means, counts=counts, record=record))
+        self._push(replace(state, learned=learned, novel_means=means, counts=counts, record=record))
         return self
 
     def without_examples(self, X: Features, y: Labels) -> Self | None:
@@ -412,10 +415,6 @@ class Model(History):
     ) -> FloatArray | None:
         needed_by = method.name if "embeddings" in method.needs else None
         return embeddings_of(given, names, known, needed_by, self.dtype)
-
-
-def _steps(state: State) -> int:
-    return int(np.max(state.steps))
 
 
 def _laid_out(state: State) -> State:

@@ -1,8 +1,6 @@
 """A base session that came in parts: two states become the one that all examples at once would have made."""
 
-from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +9,6 @@ from subspan.engine import sessions
 from subspan.engine.contract import Base, Learner
 from subspan.learners.registry import spec_of
 from subspan.state import ModelState
-from subspan.values import show
 
 
 def check_joins(learner: Learner, memory: int) -> None:
@@ -22,13 +19,6 @@ def check_joins(learner: Learner, memory: int) -> None:
         )
     if memory:
         raise ValueError(f"a base session in parts keeps no examples; set memory=0; got {memory}")
-
-
-def check_declared(labels: Any, classes: Collection[Any]) -> None:
-    """Refuse labels that are not among the classes that were declared."""
-    unknown = np.setdiff1d(labels, np.asarray(classes))
-    if len(unknown):
-        raise ValueError(f"y holds class {show(unknown[0])}, which is not among the {len(classes)} of classes=")
 
 
 def joined(learner: Learner, memory: int, one: ModelState, other: ModelState) -> ModelState:

@@ -75,7 +75,7 @@ def shown_stages(console: Console | None = None) -> Iterator[Callable[..., None]
     with Progress(console) as bars:
         tasks: dict[str, progress.TaskID] = {}
 
-        def tell(stage: str, done: int, total: int, loss: float | None = None) -> None:
+        def tell(stage: str, done: int, total: int | None, loss: float | None = None) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total)
             shown = stage if loss is None else f"{stage}, loss {loss:.3f}"

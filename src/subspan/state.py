@@ -188,8 +188,9 @@ class ModelState:
 
     @classmethod
     def from_version(cls, version: store.Version) -> "ModelState":
-        """The state that `to_version` made a version of."""
+        """The state that `to_version` made a version of, or anybody else: what cannot be one is refused."""
         meta = version.meta
+        check_meta(meta)
         own: dict[str, Any] = {name: array for name, array in version.arrays.items() if not name.startswith(EXTRA)}
         with_bias = meta["with_bias"]
         if "rows" in own:
@@ -199,7 +200,7 @@ class ModelState:
         def part(prefix: str) -> dict[str, Any]:
             return {name.removeprefix(prefix): array for name, array in own.items() if name.startswith(prefix)}
 
-        return cls(
+        state = cls(
             classes=tuple(meta["classes"]),
             with_bias=with_bias,
             learned=State(Base(**part(BASE)), part(LEARNED)),
@@ -208,6 +209,54 @@ class ModelState:
             embeddings=own.get("embeddings"),
             **{name: own[name] for name in _OWN if name != "embeddings"},
         )
+        state.check_arrays()
+        if state.base_count != meta["base_count"]:
+            raise store.StoreError(f"'base_count' is {state.base_count} by the arrays; got {meta['base_count']}")
+        return state
+
+    def check_arrays(self) -> None:
+        """Refuse arrays that do not fit one another; they may come from anybody."""
+        count, width = len(self.classes), self.novel_means.shape[-1]
+        base = {name: getattr(self.base, name) for name in ("rows", "means", "embeddings")}
+        base = {name: array for name, array in base.items() if array is not None}
+        novel = count - (len(next(iter(base.values()))) if base else 0)
+        wanted = {
+            "novel_means": (self.novel_means, (novel, width), "f"),
+            "counts": (self.counts, (count,), "iu"),
+            "memory_features": (self.memory_features, (len(self.memory_labels), width), "f"),
+            "memory_labels": (self.memory_labels, (self.memory_labels.size,), "iu"),
+        }
+        wanted |= {f"{BASE}{name}": (array, (count - novel, array.shape[-1]), "f") for name, array in base.items()}
+        if (rows := self.learned.get("rows")) is not None:
+            wanted[f"{LEARNED}rows"] = rows, (count, *(rows.shape[1:] or (width,))), "f"
+        for name, (array, shape, kinds) in wanted.items():
+            if array.shape != shape or array.dtype.kind not in kinds:
+                raise store.StoreError(f"array '{name}' must be {shape} numbers; got {array.shape} of {array.dtype}")
+            if kinds == "f" and (array.dtype.itemsize < 4 or not np.isfinite(array).all()):
+                raise store.StoreError(f"array '{name}' must be finite float32 or float64; got {array.dtype}")
+        if not base or not 1 <= self.base_count <= count:
+            raise store.StoreError(f"from 1 to {count} classes must be of the base session, and have rows or means")
+        if self.memory_labels.size and not 0 <= self.memory_labels.min() <= self.memory_labels.max() < count:
+            raise store.StoreError(f"array 'memory_labels' must name places of {count} classes")
+
+
+META = {"parameters": dict, "n_features_in": int, "classes": list, "with_bias": bool, "sessions": list}
+RECORD = {"kind": str, "classes": (list, tuple), "examples": int, "steps": int, "seconds": (int, float), "date": str}
+
+
+def check_meta(meta: Mapping[str, Any]) -> None:
+    """Refuse what a version says of a model where that cannot be."""
+    for name, kind in META.items():
+        value = meta.get(name)
+        sound = type(value) is kind
+        if sound and name == "classes":
+            sound = any(all(isinstance(one, kind) for one in value) for kind in (str, bool, int | float))
+            sound = sound and 0 < len(set(value)) == len(value)
+        if sound and name == "sessions":
+            sound = len(value) > 0 and all(isinstance(one, dict) and one.keys() <= {*RECORD, "method"} for one in value)
+            sound = sound and all(isinstance(one.get(key), kind) for one in value for key, kind in RECORD.items())
+        if not sound:
+            raise store.StoreError(f"'{name}' " + (f"cannot be {str(value)[:60]!r}" if name in meta else "is missing"))
 
 
 NEEDS = ("embeddings", "means", "covariance")
@@ -259,9 +308,9 @@ def extras_of(version: store.Version) -> tuple[dict[str, NDArray[Any]], dict[str
 
 
 def make_record(
-    kind: Any, classes: Sequence[Any], examples: int, steps: int, began: float, method: Learner | None = None
+    kind: Any, classes: Sequence[Any], examples: int, steps: Any, began: float, method: Learner | None = None
 ) -> SessionRecord:
     date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     labels = tuple(plain_label(label) for label in classes)
-    seconds = round(time.perf_counter() - began, 3)
-    return SessionRecord(kind, labels, examples, steps, seconds, date, None if method is None else spec_of(method))
+    seconds, made_by = round(time.perf_counter() - began, 3), None if method is None else spec_of(method)
+    return SessionRecord(kind, labels, examples, int(np.max(steps)), seconds, date, made_by)

@@ -91,7 +91,12 @@ def check_kind(label: Any, known: Any) -> None:
 
 def copy_of(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
     """A copy in a type: what the caller does to his array later is none of the model's business."""
-    return plain_copy(array).astype(dtype, copy=False)
+    try:
+        with np.errstate(over="raise"):
+            return plain_copy(array).astype(dtype, copy=False)
+    except FloatingPointError:
+        most, greatest = np.finfo(dtype).max, np.abs(array).max()
+        raise ValueError(f"numbers must fit {dtype}, which ends at {most:.2g}; got {greatest:.2g}") from None
 
 
 def examples_of(X: Features, y: Labels, width: int | None, kind: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:

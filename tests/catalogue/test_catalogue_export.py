@@ -63,7 +63,7 @@ def test_a_backbone_that_is_an_onnx_file_becomes_a_part_of_the_whole(tmp_path: P
         images = made.photographs("green", count, seed=7)
         pixels = np.stack([catalogue.backbone.preprocessing.pixels(image) for image in images])
         probabilities, familiar = session.run(["probabilities", "familiarity"], {"pixels": pixels})
-        wanted = catalogue._snapshot.familiarity(catalogue.features(images))
+        wanted = catalogue._snapshot.familiarity(catalogue.backbone.features(images))
         np.testing.assert_allclose(familiar, wanted, rtol=1e-3)
         for row, answer in zip(probabilities, catalogue.predict(images, top=3), strict=True):
             found = dict(zip([entry.name for entry in catalogue.classes()], row.tolist(), strict=True))

@@ -1,5 +1,7 @@
 """Putting right what was taught: names nearly alike, merging, taking back, undoing and redoing, prints of pictures."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -153,3 +155,23 @@ def test_no_undo_is_final_before_prune(colours: Catalogue, backbone):
         other.redo()
     with pytest.raises(CatalogueError, match="is no version that was undone"):
         other.redo(to=ids["grey"])
+
+
+def test_one_class_and_none_of_these(tmp_path, backbone):
+    catalogue, report = Catalogue.create(
+        tmp_path / "one.subspan", {"red": made.photographs("red", 110)}, backbone=backbone
+    )
+    assert report.classes == 1
+    found = {n: catalogue.predict(made.photographs(n, 40, seed=9), reject=0.1) for n in ("red", "green", "blue")}
+    assert [sum(one.rejected for one in found[name]) > 35 for name in found] == [False, True, True]
+    assert {one.name for one in found["red"]} <= {"red", None}
+    with pytest.raises(ValueError, match="a model needs at least 1 of the base session"):
+        catalogue.remove("red")
+
+
+def test_paths_may_be_text(colours: Catalogue, tmp_path):
+    file = tmp_path / "a.png"
+    file.write_bytes(made.encoded(made.photographs("red", 1, seed=9)[0]))
+    assert colours.predict([str(file)])[0] == colours.predict([file])[0]
+    assert math.isfinite(colours.predict([file])[0].familiarity)
+    assert colours.add("rouge", [str(file)]).examples == 1

@@ -115,6 +115,33 @@ def test_a_decompression_bomb_is_one_clear_error(side):
         decode_image(bomb, "bomb.png")
 
 
+@pytest.mark.parametrize(
+    ("kind", "side", "more", "reads"),
+    [
+        ("JPEG", 380, {}, True),  # more than Pillow opens, at most four times as many
+        ("JPEG", 420, {}, False),
+        ("JPEG", 380, {"progressive": True}, False),  # is held whole before it is made smaller
+        ("PNG", 380, {}, False),
+    ],
+)
+def test_jpegs_beyond_the_limit_are_read_at_reduced_size(monkeypatch, kind: str, side: int, more: dict, reads: bool):
+    stream = io.BytesIO()
+    Image.fromarray(np.full((side, side, 3), (200, 40, 40), np.uint8)).save(stream, kind, **more)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 200 * 200)
+    if reads:
+        pixels = decode_image(stream.getvalue(), "phone.jpg", 20)
+        assert np.abs(pixels.astype(int) - (200, 40, 40)).max() < 8
+    else:
+        with pytest.raises(DataError, match=r"phone\.jpg has over 40000 pixels"):
+            decode_image(stream.getvalue(), "phone.jpg", 20)
+
+
+def test_heic_says_what_reads_it(monkeypatch):
+    monkeypatch.setattr("subspan.images.decode.HEIF", False)
+    with pytest.raises(DataError, match="not in a format that Pillow knows; pip install pillow-heif reads HEIC"):
+        decode_image(b"\0\0\0\x18ftypheic", "IMG_1.HEIC")
+
+
 def test_crop_keeps_the_centre_and_squash_keeps_all():
     wide = np.zeros((40, 120, 3), dtype=np.uint8)
     wide[:, 40:80] = 255  # the centre third is white

@@ -38,7 +38,8 @@ def test_a_bad_upload_costs_itself_alone(client, colours, name: str):
     assert answer[0] == answer[2]
     assert answer[0]["candidates"]
     refused = client.post("/classes", files=uploads(good, content), data={"name": "pink"}, headers=WRITE)
-    assert (refused.status_code, refused.json()) == (status, {"error": answer[1]["error"]})
+    assert refused.status_code == status
+    assert answer[1]["error"] in refused.json()["error"]
     assert colours.version == before
     data = {"name": "pink", "skip_bad": "true"}
     report = client.post("/classes", files=uploads(good, content), data=data, headers=WRITE).json()

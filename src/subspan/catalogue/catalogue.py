@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from subspan.arrays import FloatArray
-from subspan.catalogue.errors import CatalogueError, CloseNameError
-from subspan.catalogue.looking import Batch, Progress, features_of, look
+from subspan.catalogue.errors import CatalogueError, CloseNameError, DoubtError
+from subspan.catalogue.looking import Batch, Progress, look
 from subspan.catalogue.names import by_clean_name, check_known, check_not_close, clean_descriptions, clean_name
 from subspan.catalogue.options import CatalogueOptions
 from subspan.catalogue.records import (
@@ -26,12 +26,15 @@ from subspan.catalogue.records import (
     CheckChange,
     ClassEntry,
     Evaluation,
+    Finding,
     InitReport,
     Prediction,
+    Review,
     SessionEntry,
     WeightMap,
 )
 from subspan.catalogue.snapshot import Judgement, Snapshot
+from subspan.catalogue.streaming import looked_at_in_turn
 from subspan.catalogue.versions import ahead, go_back, go_forth, present
 from subspan.files import store
 from subspan.images.imageset import DataError
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from subspan.catalogue.export import ExportReport
 
 REJECT_SHARE = 0.05  # of known photographs, what `reject=True` may reject
+WORST = 3  # photographs to look at that a report names
 OLD_NAMES = {"teach": "add", "teach_all": "add_all", "teach_features": "add_features"}
 PATIENCE = 60.0  # seconds that a session tries to get its turn when others keep writing
 
@@ -131,10 +135,8 @@ class Catalogue:
         means: ArrayLike | None = None,
         check: Mapping[str, Sequence[Image]] | None = None,
         descriptions: Mapping[str, str] | None = None,
-        backbone: Backbone | None = None,
-        skip_bad: bool = False,
-        progress: Progress | None = None,
         author: str | None = None,
+        **how: Any,
     ) -> tuple["Catalogue", InitReport]:
         """A new catalogue around a head that exists; no base photograph is needed.
 
@@ -144,12 +146,13 @@ class Catalogue:
             training features, for methods that centre them.
         check : photographs of these classes that the head was not trained on; without them, sessions cannot say what
             they cost the base classes, and nothing can be rejected.
+        how : ``backbone``, ``skip_bad`` and ``progress``, as for `create`.
         """
         from subspan.catalogue.creation import from_weights
 
         settings, said = options or CatalogueOptions(), clean_descriptions(descriptions)
         head = weights, list(map(clean_name, names)), bias, means, by_clean_name(check or {})
-        return cls._begin(path, lambda: from_weights(*head, settings, said, backbone, skip_bad, progress), author)
+        return cls._begin(path, lambda: from_weights(*head, settings, said, **how), author)
 
     @classmethod
     def _begin(
@@ -161,7 +164,7 @@ class Catalogue:
             raise CatalogueError(f"'{place}' exists already; `subspan add` teaches it more, and init needs a new name")
         if not place.absolute().parent.is_dir():
             raise CatalogueError(f"'{place}' cannot be made: the folder '{place.absolute().parent}' does not exist")
-        snapshot, network, skipped = make()
+        snapshot, network, skipped, findings = make()
         unseen = snapshot.unseen
         if unseen.right is not None:
             snapshot = snapshot.judged(Judgement(CheckChange(unseen.right, unseen.right, len(unseen.familiarities))))
@@ -175,6 +178,7 @@ class Catalogue:
             method=str(snapshot.classifier.method),
             version=version.id,
             seconds=round(time.perf_counter() - began, 3),
+            worst=tuple(findings[:WORST]),
             skipped=skipped,
         )
         return cls(place, replace(snapshot.by(author), chain=(version.id,)), network), report
@@ -210,10 +214,6 @@ class Catalogue:
         with self._writing:
             return self._take_up() is not None
 
-    def features(self, images: Sequence[Image]) -> FloatArray:
-        """Features (n, d) of photographs."""
-        return self.backbone.features(images)
-
     def predict(
         self,
         images: Sequence[Image],
@@ -234,16 +234,36 @@ class Catalogue:
         bad : called with the place and the error of a photograph that cannot be read, which then has no answer; without
             it the error is raised.
         """
+        answers: list[Prediction] = []
+        for place, (_, answer) in enumerate(self.stream(images, top, reject)):
+            if isinstance(answer, Prediction):
+                answers.append(answer)
+            elif bad is None:
+                raise answer
+            else:
+                bad(place, answer)
+            if progress is not None:
+                progress("looking at photographs", place + 1, len(images))
+        return answers
+
+    def stream(
+        self, images: Iterable[Image], top: int = 5, reject: bool | float = False, *, ray: bool = False
+    ) -> Iterator[tuple[Image, Prediction | DataError]]:
+        """`predict` for any number of photographs in bounded memory: each with its answer, or with why it has none.
+
+        Parameters
+        ----------
+        ray : look at them on the machines of a Ray cluster, all of which see the files.
+        """
         self._threshold(self._snapshot, reject)  # what cannot be promised is said before the work
-        answered = np.ones(len(images), bool)
-
-        def note(place: int, error: DataError) -> None:
-            answered[place] = False
-            if bad is not None:
-                bad(place, error)
-
-        features = features_of(self.backbone, images, progress, None if bad is None else note)
-        return self.predict_features(features[answered], top, reject)
+        if ray:
+            from subspan.catalogue.sharded import looked_at_over_ray as looked_at  # here: few need it
+        else:
+            looked_at = looked_at_in_turn
+        for part in looked_at(self.backbone, images):
+            good = [place for place in range(len(part.images)) if place not in part.bad]
+            answers = dict(zip(good, self.predict_features(part.features[good], top, reject), strict=True))
+            yield from ((image, answers.get(i) or part.bad[i]) for i, image in enumerate(part.images))
 
     def predict_features(self, features: FloatArray, top: int = 5, reject: bool | float = False) -> list[Prediction]:
         """`predict` on features (n, d) that the backbone has computed already."""
@@ -255,11 +275,11 @@ class Catalogue:
             return []
         features = np.asarray(features, np.float32)
         probabilities = snapshot.probabilities(snapshot.scores(features))
-        known = snapshot.familiarity(features) >= threshold if reject is not False else np.ones(len(features), bool)
+        familiarities = snapshot.familiarity(features)
         best = np.argsort(-probabilities, axis=1, kind="stable")[:, :top]
         return [
-            Prediction(tuple(Candidate(snapshot.classes[c], float(row[c])) for c in order), rejected=not bool(familiar))
-            for row, order, familiar in zip(probabilities, best, known, strict=True)
+            Prediction(tuple(Candidate(snapshot.classes[c], float(row[c])) for c in order), own < threshold, own)
+            for row, order, own in zip(probabilities, best, familiarities.tolist(), strict=True)
         ]
 
     def _threshold(self, snapshot: Snapshot, reject: bool | float) -> float:
@@ -316,6 +336,15 @@ class Catalogue:
             raise CatalogueError("there is no photograph to evaluate")
         return evaluate_batch(snapshot, batch)
 
+    def review(
+        self, photographs: Mapping[str, Sequence[Image]], *, skip_bad: bool = False, progress: Progress | None = None
+    ) -> Review:
+        """What of photographs by class looks mislabelled, doubtful, unlike everything, or is there twice."""
+        from subspan.catalogue.review import review
+
+        batch = look(self.backbone, by_clean_name(photographs), skip_bad, progress)
+        return Review(tuple(review(batch, self._snapshot)), batch.skipped)
+
     def export(self, file: str | Path, images: Sequence[Image]) -> "ExportReport":
         """Write backbone and head as one ONNX file, checked on these photographs before it gets its name."""
         from subspan.catalogue.export import export_onnx
@@ -324,22 +353,9 @@ class Catalogue:
 
     # Writing
 
-    def add(
-        self,
-        name: str,
-        images: Sequence[Image],
-        description: str | None = None,
-        *,
-        warn_drop: float | None = None,
-        careful: bool = False,
-        new: bool = False,
-        author: str | None = None,
-        progress: Progress | None = None,
-    ) -> AddReport:
-        """Learn a new class from a few photographs, or more about a class that is known: `add_all` of one."""
-        said = {} if description is None else {name: description}
-        more: dict[str, Any] = {"warn_drop": warn_drop, "careful": careful, "new": new, "author": author}
-        return self.add_all({name: images}, said, progress=progress, **more)[0]
+    def add(self, name: str, images: Sequence[Image], description: str | None = None, **how: Any) -> AddReport:
+        """Learn a new class from a few photographs, or more about one that is known; how: as for `add_all`."""
+        return self.add_all({name: images}, {} if description is None else {name: description}, **how)[0]
 
     def add_all(
         self,
@@ -348,7 +364,7 @@ class Catalogue:
         *,
         warn_drop: float | None = None,
         skip_bad: bool = False,
-        careful: bool = False,
+        careful: bool | Callable[[DoubtError], bool] = False,
         new: bool = False,
         author: str | None = None,
         progress: Progress | None = None,
@@ -358,7 +374,8 @@ class Catalogue:
         Parameters
         ----------
         warn_drop : percentage points on the old classes past which the report warns; by default the catalogue's.
-        careful : whether to learn nothing and raise `DoubtError` where photographs look like another class.
+        careful : whether to learn nothing and raise `DoubtError` where photographs look like another class, or a
+            function that is given it and says whether to go on. The first report then names the worst photographs.
         new : whether a new class may have nearly the name of a known one; `CloseNameError` where that is not said.
         author : who teaches, for the log.
         """
@@ -373,18 +390,25 @@ class Catalogue:
         batch = look(self.backbone, photographs, skip_bad, progress)
         tell = progress or (lambda *_: None)
         tell("learning", 0, 1)
+        worst: tuple[Finding, ...] = ()
         if careful:
-            from subspan.catalogue.teaching import check_doubts
+            from subspan.catalogue.review import review
 
-            check_doubts(self._snapshot, batch)
+            found = review(batch, self._snapshot)
+            worst, doubts = tuple(found[:WORST]), [one for one in found if one.kind == "mislabelled"]
+            if doubts and (careful is True or not careful(DoubtError(doubts))):
+                raise DoubtError(doubts)
         reports = self._add(batch, list(photographs), said, warn_drop, author)
         tell("learning", 1, 1)
-        return reports
+        return [replace(reports[0], worst=worst), *reports[1:]]
 
     def add_features(self, name: str, features: FloatArray, author: str | None = None) -> AddReport:
         """`add` with features (n, d) that the backbone has computed already."""
         name = clean_name(name)
-        return self._add(_batch(name, features), [name], {}, None, author)[0]
+        called = tuple(f"example {place} of '{name}'" for place in range(1, len(features) + 1))
+        names, places = (name,) * len(features), tuple(range(len(features)))
+        batch = Batch(np.asarray(features, np.float32), names, (), called, places)
+        return self._add(batch, [name], {}, None, author)[0]
 
     def _add(
         self,
@@ -437,16 +461,10 @@ class Catalogue:
         self, name: str, images: Sequence[Image], author: str | None = None, *, progress: Progress | None = None
     ) -> SessionEntry:
         """Take photographs back that were taught as a class, as if it had been taught the others only."""
-        check_known(name, self._snapshot.classes)
-        return self._unteach(name, look(self.backbone, {name: images}, False, progress), author)
-
-    def unteach_features(self, name: str, features: FloatArray, author: str | None = None) -> SessionEntry:
-        """`unteach` with features (n, d) that the backbone has computed already."""
-        return self._unteach(name, _batch(name, features), author)
-
-    def _unteach(self, name: str, batch: Batch, author: str | None) -> SessionEntry:
         from subspan.catalogue.teaching import untaught
 
+        check_known(name, self._snapshot.classes)
+        batch = look(self.backbone, {name: images}, False, progress)
         return self._change((name,), lambda start: untaught(start, name, batch), author)
 
     def undo(self, expected: str | None = None, to: str | None = None) -> SessionEntry:
@@ -533,11 +551,6 @@ class Catalogue:
                 ]
                 self._snapshot = made[-1]
                 return made
-
-
-def _batch(name: str, features: FloatArray) -> Batch:
-    called = tuple(f"example {place} of '{name}'" for place in range(1, len(features) + 1))
-    return Batch(np.asarray(features, np.float32), (name,) * len(features), (), called)
 
 
 def _check_backbone(network: Backbone, snapshot: Snapshot) -> None:

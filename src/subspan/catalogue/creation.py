@@ -12,6 +12,8 @@ from subspan.catalogue.language import class_vectors
 from subspan.catalogue.looking import Progress, look
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.prints import Prints
+from subspan.catalogue.records import Finding
+from subspan.catalogue.review import review
 from subspan.catalogue.snapshot import Judgement, Snapshot
 from subspan.learners.automatic import automatic_method
 from subspan.learners.registry import AUTO, create_method
@@ -19,7 +21,7 @@ from subspan.model import Model
 from subspan.pretrained.backbone import Backbone, Image
 from subspan.pretrained.registry import load_backbone
 
-Beginning = tuple[Snapshot, Backbone, tuple[str, ...]]  # with what was skipped
+Beginning = tuple[Snapshot, Backbone, tuple[str, ...], list[Finding]]  # with what was skipped, and what to look at
 
 
 def from_photographs(
@@ -32,8 +34,8 @@ def from_photographs(
     ray: bool,
 ) -> Beginning:
     """Fit the base classes on all photographs; what that is worth, five models of the others of a fifth each say."""
-    if len(photographs) < 2:
-        raise CatalogueError(f"a catalogue begins with at least two classes; got {', '.join(photographs) or 'none'}")
+    if not photographs:
+        raise CatalogueError("a catalogue begins with at least one class; got none")
     network, method, memory = _prepared(options, backbone, {"means", "covariance"})
     about = network.about()
     if ray:
@@ -43,7 +45,7 @@ def from_photographs(
         taught, check, skipped = taught_over_ray(
             photographs, network, model, options.keep, options.seed, skip_bad, progress
         )
-        return Snapshot(taught, options, about, check, descriptions, (Judgement(),), trust=True), network, skipped
+        return Snapshot(taught, options, about, check, descriptions, (Judgement(),), trust=True), network, skipped, []
     batch = look(network, photographs, skip_bad, progress)
     names = np.asarray(batch.names)
     vectors = class_vectors(options.embeddings, sorted(photographs), descriptions)
@@ -56,14 +58,15 @@ def from_photographs(
         return model.fit(batch.features[chosen], names[chosen], embeddings=vectors)
 
     classifier = fitted(np.ones(len(names), bool))
-    unseen = asked_unseen(fitted, batch.features, names)
+    told = np.zeros((len(names), len(classifier.classes_)))
+    unseen = asked_unseen(fitted, batch.features, names, told)
     if progress is not None:
         progress("fitting the base classes", FOLDS + 1, FOLDS + 1)
     kept = chosen_to_keep(batch.names, options.keep, options.seed)
     check = CheckSet(batch.features[kept], tuple(names[kept].tolist()), np.zeros(kept.sum(), bool))
     prints = Prints.of(batch.features, batch.names)
     snapshot = Snapshot(classifier, options, about, check, descriptions, (Judgement(),), prints, unseen, trust=True)
-    return snapshot, network, batch.skipped
+    return snapshot, network, batch.skipped, review(batch, scores=told) if create_method(method).calibrated else []
 
 
 def from_weights(
@@ -74,9 +77,9 @@ def from_weights(
     check: Mapping[str, Sequence[Image]],
     options: CatalogueOptions,
     descriptions: Mapping[str, str],
-    backbone: Backbone | None,
-    skip_bad: bool,
-    progress: Progress | None,
+    backbone: Backbone | None = None,
+    skip_bad: bool = False,
+    progress: Progress | None = None,
 ) -> Beginning:
     """Take a head over; photographs in ``check``, which it was not trained on, become the check set."""
     network, method, memory = _prepared(options, backbone, set() if means is None else {"means"})
@@ -95,7 +98,7 @@ def from_weights(
     kept = first_of_each(batch.names, options.keep)
     held_out = CheckSet(batch.features[kept], tuple(batch.names[i] for i in kept), np.ones(len(kept), bool))
     snapshot = Snapshot(classifier, options, network.about(), held_out, descriptions, (Judgement(),), trust=True)
-    return snapshot, network, batch.skipped
+    return snapshot, network, batch.skipped, []
 
 
 def _prepared(options: CatalogueOptions, backbone: Backbone | None, known: Set[str]) -> tuple[Backbone, str, int]:

@@ -1,21 +1,12 @@
 """The errors a catalogue raises."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from subspan.catalogue.records import Finding
 
 
 class CatalogueError(ValueError):
     """What was asked of a catalogue cannot be done; the message says why, and the catalogue is as it was."""
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A photograph that looks like another class than the one it is said to show."""
-
-    photograph: str
-    name: str  # the class it is said to show
-    looks_like: str
-    probability: float  # of that other class
 
 
 class CloseNameError(CatalogueError):
@@ -29,10 +20,10 @@ class CloseNameError(CatalogueError):
 class DoubtError(CatalogueError):
     """Photographs that look mislabelled; nothing was learned."""
 
-    def __init__(self, doubts: Sequence[Doubt]) -> None:
+    def __init__(self, doubts: Sequence[Finding]) -> None:
         self.doubts = tuple(doubts)
         named = "; ".join(
-            f"{one.photograph} is said to show '{one.name}' and looks like '{one.looks_like}'" for one in doubts[:5]
+            f"{one.photograph} is said to show '{one.name}' and looks like '{one.other}'" for one in doubts[:5]
         )
         more = f"; and {len(doubts) - 5} more" if len(doubts) > 5 else ""
         self.named = f"photographs look mislabelled: {named}{more}"

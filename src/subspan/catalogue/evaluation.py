@@ -5,7 +5,8 @@ from collections import Counter
 import numpy as np
 
 from subspan.catalogue.looking import Batch
-from subspan.catalogue.records import ClassAccuracy, Evaluation, TradeOff
+from subspan.catalogue.records import ClassAccuracy, Evaluation, TradeOff, WrongAnswer
+from subspan.catalogue.review import already_taught
 from subspan.catalogue.snapshot import Snapshot
 
 CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)  # shares of known photographs that may be rejected
@@ -24,6 +25,11 @@ def evaluate_batch(snapshot: Snapshot, batch: Batch) -> Evaluation:
             mine = np.flatnonzero(truth == place[name])
             wrong = Counter(snapshot.classes[answers[i]] for i in mine if not right[i])
             per_class.append(ClassAccuracy(name, len(mine), int(right[mine].sum()), tuple(wrong.most_common())))
+    probabilities = snapshot.probabilities(scores).max(axis=1)
+    wrong = tuple(
+        WrongAnswer(batch.photographs[i], batch.names[i], snapshot.classes[answers[i]], float(probabilities[i]))
+        for i in np.flatnonzero(known & ~right)
+    )
     curve = []
     for share in CURVE:
         threshold = snapshot.threshold(share)
@@ -46,5 +52,7 @@ def evaluate_batch(snapshot: Snapshot, batch: Batch) -> Evaluation:
         unknown_examples=int((~known).sum()),
         per_class=tuple(per_class),
         curve=tuple(curve),
+        wrong=wrong,
+        taught=already_taught(batch.features, snapshot),
         skipped=batch.skipped,
     )

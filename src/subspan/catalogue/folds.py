@@ -55,12 +55,17 @@ def by_folds(
         fold[places] = (np.arange(len(places)) + label) % FOLDS
     for number in np.unique(fold):
         out = fold == number
-        if len(np.unique(labels[~out])) > 1:  # of one class there is no model
+        if len(np.unique(labels[~out])) >= min(2, len(np.unique(labels))):
             yield fit(~out), out
 
 
-def asked_unseen(fit: Callable[[NDArray[np.bool_]], Model], features: FloatArray, names: NDArray[np.str_]) -> Unseen:
-    """What the models of the other folds say of every example (n,) that is not the only one of its class."""
+def asked_unseen(
+    fit: Callable[[NDArray[np.bool_]], Model], features: FloatArray, names: NDArray[np.str_], told: FloatArray
+) -> Unseen:
+    """What the models of the other folds say of every example (n,) that is not the only one of its class.
+
+    Their scores are written to ``told`` (n, C).
+    """
     classes, labels, counts = np.unique(names, return_inverse=True, return_counts=True)
     parts = []
     for model, out in by_folds(fit, labels):
@@ -68,6 +73,7 @@ def asked_unseen(fit: Callable[[NDArray[np.bool_]], Model], features: FloatArray
         found = model.class_scores(features[asked])
         scores = np.repeat(found.min(axis=1, keepdims=True), len(classes), 1)  # least for what was not taught
         scores[:, np.searchsorted(classes, model.classes_)] = found
+        told[asked] = scores
         parts.append((scores, labels[asked], model.familiarity(features[asked])))
     if not sum(len(truth) for _, truth, _ in parts):
         return Unseen(np.zeros(0))

@@ -21,6 +21,7 @@ class Batch:
     names: tuple[str, ...]  # (n,): their classes
     skipped: tuple[str, ...]
     photographs: tuple[str, ...]  # (n,): what to call each
+    places: tuple[int, ...]  # (n,): among the photographs of its class
 
 
 def look(
@@ -30,21 +31,34 @@ def look(
     images = [image for name in photographs for image in photographs[name]]
     names = [name for name in photographs for _ in photographs[name]]
     bad: dict[int, DataError] = {}
-    features = features_of(backbone, images, progress, bad.__setitem__ if skip_bad else None)
+    features = features_of(backbone, images, progress, bad.__setitem__)
+    if bad and not skip_bad:
+        named = "; ".join(str(bad[i]) for i in sorted(bad))
+        raise DataError(
+            f"{len(bad)} of {len(images)} photographs cannot be read; mend them, or leave them out with --skip-bad "
+            f"(skip_bad=True): {named}"
+        )
     good = [i for i in range(len(images)) if i not in bad]
     empty = set(photographs).difference(names[i] for i in good)
     if empty:
         raise CatalogueError(f"class '{min(empty)}' has no photograph that can be read")
-    called = [_called(image, name, place) for name in photographs for place, image in enumerate(photographs[name], 1)]
+    places = [place for name in photographs for place in range(len(photographs[name]))]
+    called = [_called(image, name, place) for image, name, place in zip(images, names, places, strict=True)]
     good_names, good_called = (tuple(of[i] for i in good) for of in (names, called))
-    return Batch(features[good], good_names, tuple(str(bad[i]) for i in sorted(bad)), good_called)
+    return Batch(
+        features[good],
+        good_names,
+        tuple(str(bad[i]) for i in sorted(bad)),
+        good_called,
+        tuple(places[i] for i in good),
+    )
 
 
 def _called(image: Image, name: str, place: int) -> str:
     """What to call a photograph: its file, or its place among those of its class."""
     if isinstance(image, ImageFile):
         return image.file
-    return str(image) if isinstance(image, PurePath) else f"photograph {place} of '{name}'"
+    return str(image) if isinstance(image, PurePath | str) else f"photograph {place + 1} of '{name}'"
 
 
 def features_of(

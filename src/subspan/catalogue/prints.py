@@ -1,8 +1,8 @@
 """What is left of every photograph that was taught: a print of 256 bits, by which the same picture is known again.
 
-A bit says which of two features is the greater. Of the same picture all are the same but for rounding; of different
-ones more than `SAME` differ, nearly always so even of neighbours in a film of a turning fruit. A picture cannot be made
-of its print.
+A bit says whether one feature is so many times another one, from half to twice. Of the same picture all are the same
+but for rounding; of different ones more than `SAME` differ, nearly always so even of neighbours in a film of a turning
+fruit. A picture cannot be made of its print.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,8 @@ def prints_of(features: FloatArray) -> NDArray[np.uint8]:
     width, pair = features.shape[1], np.arange(BITS)
     first = pair * 7919 % width
     second = (first + 1 + pair * 104729 % max(width - 1, 1)) % width
-    return np.packbits(features[:, first] > features[:, second], axis=1)
+    factor = (2.0 ** ((pair * 37 % 9 - 4) / 4)).astype(np.float32)
+    return np.packbits(features[:, first] > factor * features[:, second], axis=1)
 
 
 def same_pictures(prints: NDArray[np.uint8], others: NDArray[np.uint8]) -> list[NDArray[np.int64]]:

@@ -1,5 +1,6 @@
 """What a catalogue answers: plain frozen records for ``dataclasses.asdict``. Accuracies are in percent."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -17,11 +18,43 @@ class Prediction:
 
     candidates: tuple[Candidate, ...]
     rejected: bool = False  # "none of these"
+    familiarity: float = math.nan  # how much it looks like any class that is known: the less, the more of a stranger
 
     @property
     def name(self) -> str | None:
         """The best class; None where the photograph was rejected."""
         return None if self.rejected else self.candidates[0].name
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A photograph that should be looked at."""
+
+    kind: str  # "mislabelled", "doubtful", "duplicate" or "unlike"
+    photograph: str
+    name: str  # the class it is said to show
+    other: str | None  # the class it looks like, or in which it is, too
+    score: float  # 0 to 1: the higher, the worse
+    says: str
+    place: int  # among the photographs of its class
+
+
+@dataclass(frozen=True)
+class Review:
+    """What of a folder of photographs should be looked at, the worst first."""
+
+    findings: tuple[Finding, ...]
+    skipped: tuple[str, ...] = ()  # photographs that could not be read, with the reason
+
+
+@dataclass(frozen=True)
+class WrongAnswer:
+    """A photograph of a known class that was taken for another."""
+
+    photograph: str
+    name: str
+    answer: str
+    probability: float  # of the answer
 
 
 @dataclass(frozen=True)
@@ -69,6 +102,7 @@ class SessionEntry:
 class AddReport(SessionEntry):
     """One session: what was learned, and what it did to the classes that were known before."""
 
+    worst: tuple[Finding, ...] = ()  # three at most of the photographs that should be looked at
     own_accuracy: float  # on the photographs it has just learned from: an upper bound, no measurement
     skipped: tuple[str, ...] = ()  # photographs that could not be read, with the reason
 
@@ -87,6 +121,7 @@ class InitReport:
     method: str
     version: str
     seconds: float
+    worst: tuple[Finding, ...] = ()  # three at most of the photographs that should be looked at
     skipped: tuple[str, ...] = ()
 
 
@@ -155,4 +190,6 @@ class Evaluation:
     unknown_examples: int  # of class folders that the catalogue does not know
     per_class: tuple[ClassAccuracy, ...]
     curve: tuple[TradeOff, ...]  # empty where the check set is too small to calibrate
+    wrong: tuple[WrongAnswer, ...] = ()
+    taught: int = 0  # photographs that were taught: on these it looks better than it is
     skipped: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ which needs pyarrow for what is a list of file names here.
 
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,6 +18,7 @@ from subspan.arrays import FloatArray
 from subspan.catalogue.checkset import CheckSet, chosen_to_keep
 from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.looking import Progress, features_of
+from subspan.catalogue.streaming import Part, looked_at, parts_of
 from subspan.extras import ray_cluster
 from subspan.images.imageset import DataError
 from subspan.model import Model
@@ -59,7 +60,7 @@ def taught_over_ray(
     kept, kept_names, skipped, done = [], [], [], 0
     merged: list[tuple[int, Model]] = []  # of so many shards each, fewer and fewer
     look = Look(network.name, network.digest, model, skip_bad)
-    for shard, (taught, features, of, bad) in zip(shards, _over_ray(look, shards), strict=True):
+    for shard, (taught, features, of, bad) in zip(shards, over_ray(see, look, shards), strict=True):
         if taught is not None:
             _merge_in(merged, taught)
         kept.append(features)
@@ -104,10 +105,19 @@ def _network(name: str, digest: str) -> Backbone:
     return network
 
 
-def _over_ray(look: Look, shards: Sequence[Shard]) -> Iterator[Seen]:
+def looked_at_over_ray(network: Backbone, images: Iterable[Image]) -> Iterator[Part]:
+    """All photographs in their order, in parts."""
+    return over_ray(_features, (network.name, network.digest), parts_of(images, SHARD))
+
+
+def _features(network: tuple[str, str], images: list[Image]) -> Part:
+    return looked_at(_network(*network), images)
+
+
+def over_ray(look: Callable[[Any, Any], Any], shared: Any, shards: Iterable[Any]) -> Iterator[Any]:
     """What was seen of every shard, in order; so many wait as keep all machines at work."""
     with ray_cluster() as ray:
-        task, shared = ray.remote(num_cpus=1, max_retries=-1)(see), ray.put(look)
+        task, shared = ray.remote(num_cpus=1, max_retries=-1)(look), ray.put(shared)
         most = 2 * int(ray.cluster_resources().get("CPU", 1))
         waiting: deque[Any] = deque()
         for shard in shards:

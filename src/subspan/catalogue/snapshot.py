@@ -1,6 +1,7 @@
 """Everything a catalogue knows after a session, immutable: what readers hold while the next session is learned."""
 
 import copy
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -24,6 +25,7 @@ from subspan.model import Model
 from subspan.pretrained.registry import is_packaged
 from subspan.state import extras_of
 
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # letters that would move a terminal
 FORMAT = 1  # of what a catalogue adds to a version
 FAMILIARITIES = "unseen_familiarities"
 
@@ -110,13 +112,20 @@ class Snapshot:
 
     def scores(self, features: FloatArray) -> NDArray[np.float64]:
         """Scores (n, C) as the head gives them."""
-        self.check_trust()
-        return np.asarray(self.classifier.class_scores(features), np.float64)
+        return self._of_model(lambda: self.classifier.class_scores(features))
 
     def familiarity(self, features: FloatArray) -> NDArray[np.float64]:
         """How much photographs look like any class at all, (n,)."""
+        return self._of_model(lambda: self.classifier.familiarity(features))
+
+    def _of_model(self, answer: Callable[[], Any]) -> NDArray[np.float64]:
         self.check_trust()
-        return np.asarray(self.classifier.familiarity(features), np.float64)
+        try:
+            return np.asarray(answer(), np.float64)
+        except ModuleNotFoundError:  # says which extra its method needs
+            raise
+        except Exception as error:  # what was written elsewhere may break in any way
+            raise store.StoreError(f"its method cannot work with what this catalogue holds: {error}") from error
 
     @property
     def temperature(self) -> float:
@@ -199,20 +208,27 @@ class Snapshot:
                     f"'{path}' holds a classifier of features, no catalogue of photographs; `subspan init` makes one"
                 )
             arrays, meta = extras
-            if meta["catalogue"] > FORMAT:
+            if type(meta["catalogue"]) is not int or not 1 <= meta["catalogue"] <= FORMAT:
                 raise store.StoreError(
-                    f"'{path}' is a catalogue of format {meta['catalogue']}, newer than this Subspan"
+                    f"'{path}' is a catalogue of format {meta['catalogue']!r}; this Subspan reads 1 to {FORMAT}"
                 )
             classifier = Model.from_version(version, path, chain, trust=trust)
             known = arrays.get(FAMILIARITIES)  # versions until 0.2 had none
+            names = classifier.classes_.tolist()
+            check = CheckSet.from_arrays(arrays, names)
+            fits = check.features.shape == (len(check), classifier.n_features_in_)
+            fits = fits and (check.held_out.dtype, check.held_out.shape) == (np.bool_, (len(check),))
+            plain = all(type(name) is str and not CONTROL.search(name) for name in names)
+            if not (fits and plain and len(meta["judgements"]) == len(classifier.sessions_)):
+                raise store.StoreError(f"'{path}' has names, judgements or a check set that no catalogue can have")
             return cls(
                 classifier=classifier,
                 options=CatalogueOptions(**meta["options"]),
                 backbone=dict(meta["backbone"]),
-                check=CheckSet.from_arrays(arrays, classifier.classes_.tolist()),
+                check=check,
                 descriptions=dict(meta["descriptions"]),
                 judgements=tuple(map(Judgement.from_dict, meta["judgements"])),
-                prints=Prints.from_arrays(arrays, classifier.classes_.tolist()),
+                prints=Prints.from_arrays(arrays, names),
                 measured=None if known is None else Unseen(known, float(meta["temperature"])),
                 chain=chain,
                 trust=trust,

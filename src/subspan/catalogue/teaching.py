@@ -6,22 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from subspan.catalogue.doubts import find_doubts
-from subspan.catalogue.errors import CatalogueError, DoubtError
+from subspan.catalogue.errors import CatalogueError
 from subspan.catalogue.language import class_vectors
 from subspan.catalogue.looking import Batch
 from subspan.catalogue.prints import prints_of, same_pictures
 from subspan.catalogue.records import AddReport
 from subspan.catalogue.snapshot import Snapshot, judge
-
-
-def check_doubts(start: Snapshot, batch: Batch) -> None:
-    """Refuse a batch with photographs that look like another class, a known one or one of the batch."""
-    kept = start.check
-    features = np.concatenate([kept.features, batch.features])
-    judged = range(len(kept), len(features))
-    if found := find_doubts(features, kept.names + batch.names, ("",) * len(kept) + batch.photographs, judged):
-        raise DoubtError(found)
 
 
 def taught(

@@ -22,11 +22,8 @@ from subspan import __version__, extras
 COMMANDS = {  # of each command the title that it is listed below, and its file
     name: (title, file)
     for title, file, names in (
-        (
-            "Photographs",
-            "catalogue",
-            "init add predict evaluate classes sessions undo rename remove rebase prune export backbones",
-        ),
+        ("Photographs", "catalogue", "init add predict evaluate review rebase export backbones"),
+        ("Photographs", "correct", "classes sessions undo redo rename merge remove unteach prune verify backup"),
         ("Photographs", "serve", "serve"),
         ("Photographs", "compare", "compare"),
         ("Research", "bench", "bench"),
@@ -124,19 +121,31 @@ def _options(
 
 def main() -> None:
     """Run the command line. Bad input ends in one sentence and exit status 2, never in a traceback."""
-    warnings.showwarning = lambda message, *_, **__: print(f"Warning: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, *_, **__: print(visible(f"Warning: {message}"), file=sys.stderr)
     try:
         app()
     except (ValueError, OSError, ModuleNotFoundError) as error:
         said = extras.sentence(error) if isinstance(error, ModuleNotFoundError) else _sentence(error)
         if said is None or os.environ.get("SUBSPAN_TRACEBACK"):
             raise
-        print(f"Error: {said}", file=sys.stderr)
+        print(visible(f"Error: {said}"), file=sys.stderr)
         sys.exit(2)
     except SystemExit as end:
         if end.code == INTERRUPTED:
             print("Stopped.", file=sys.stderr)
         raise
+
+
+def visible(text: str) -> str:
+    """Text that leaves a terminal as it is: control characters and what turns text about are written as escapes.
+
+    >>> print(visible("robin\\x1b[2J"))
+    robin\\x1b[2J
+    """
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
 
 
 def _sentence(error: Exception) -> str:

@@ -1,41 +1,44 @@
-"""The commands for photographs: init, add, predict, evaluate, classes, sessions, undo, rename, remove and others."""
+"""The commands for photographs: init, add, predict, evaluate, review, export; `correct` has those that put right."""
 
 import contextlib
 import csv
 import dataclasses
-import json
 import sys
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from subspan.catalogue.catalogue import Catalogue
-from subspan.catalogue.errors import CatalogueError, DoubtError
+from subspan.catalogue.errors import CatalogueError, CloseNameError, DoubtError
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
-from subspan.catalogue.records import AddReport, Evaluation
-from subspan.catalogue.versions import go_back
+from subspan.catalogue.records import Evaluation, Finding, Review, WrongAnswer
+from subspan.cli import visible
 from subspan.cli.parts import inputs, tables
+from subspan.cli.parts.answers import Lines, Summary, check_output, printing
+from subspan.cli.parts.catalogues import (
+    FOLDER,
+    CataloguePath,
+    Descriptions,
+    Json,
+    Names,
+    Network,
+    SkipBad,
+    Trust,
+    author,
+    show,
+)
 from subspan.cli.parts.flags import Values, with_flags
 from subspan.files.atomic import replacing
 from subspan.images.imageset import DataError
 from subspan.pretrained.backbone import Image
-from subspan.pretrained.registry import list_sources
+from subspan.pretrained.registry import list_sources, load_backbone
 from subspan.progress import shown_stages
 
+FINDINGS = 50  # of a review that are printed
 CHECKED = 64  # photographs at most that an export is checked with
-CataloguePath = Annotated[Path, typer.Argument(metavar="CATALOGUE", help="Catalogue, a folder NAME.subspan.")]
-FOLDER = "Folder of class folders, or a zip of them."
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Descriptions = Annotated[Path | None, typer.Option(help="JSON file, class name to description, for language methods.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave images out that cannot be read, and say which.")]
-Network = Annotated[
-    str | None,
-    typer.Option("--backbone", help="Where the catalogue's network is now, if it moved; its weights must be the same."),
-]
-Trust = Annotated[
-    bool, typer.Option("--trust", help="Load what it names outside its folder, as its network: trust whoever made it.")
-]
 
 
 @with_flags(options=CatalogueOptions)
@@ -43,7 +46,9 @@ def init(
     catalogue: CataloguePath,
     photographs: Annotated[Path | None, typer.Argument(metavar="[FOLDER]", help=FOLDER)] = None,
     weights: Annotated[Path | None, typer.Option(help="Head: safetensors or npz; weight, perhaps bias, means.")] = None,
-    names: Annotated[Path | None, typer.Option(help="Class names of the head, one a line.")] = None,
+    names: Annotated[
+        str, typer.Option(help="With --weights: file with class names, one a line. Else as in `add`: folder or path.")
+    ] = "folder",
     check: Annotated[Path | None, typer.Option(help="Class folders that the head was not trained on.")] = None,
     descriptions: Descriptions = None,
     skip_bad: SkipBad = False,
@@ -65,20 +70,20 @@ def init(
         settings = dataclasses.replace(settings, embeddings=str(Path(settings.embeddings).resolve()))
     if (photographs is None) == (weights is None):
         raise CatalogueError("init takes either a FOLDER of photographs or --weights with --names")
-    if weights is None and (names is not None or check is not None):
-        raise CatalogueError("--names and --check belong to --weights; a FOLDER names its own classes")
-    if weights is not None and names is None:
+    if weights is None and (names not in ("folder", "path") or check is not None):
+        raise CatalogueError("--names FILE and --check belong to --weights; a FOLDER names its own classes")
+    if weights is not None and names == "folder":
         raise CatalogueError("--weights needs --names, a file with one class name a line")
     said = inputs.read_descriptions(descriptions)
-    with shown_stages() as progress, inputs.photographs_by_class(photographs or check) as by_class:
-        shared: dict[str, Any] = dict(descriptions=said, skip_bad=skip_bad, progress=progress)
-        if weights is not None and names is not None:
-            head, class_names = inputs.read_head(weights), inputs.read_names(names)
+    with shown_stages() as progress, inputs.photographs_by_class(photographs or check, names == "path") as by_class:
+        shared: dict[str, Any] = dict(descriptions=said, skip_bad=skip_bad, progress=progress, author=author())
+        if weights is not None:
+            head, class_names = inputs.read_head(weights), inputs.read_names(Path(names))
             shared |= dict(bias=head.get("bias"), means=head.get("means"), check=by_class)
             _, report = Catalogue.create_from_weights(catalogue, head["weight"], class_names, settings, **shared)
         else:
             _, report = Catalogue.create(catalogue, by_class, settings, ray=ray, **shared)
-    _show(report, as_json, tables.init_text(catalogue, report))
+    show(report, as_json, tables.init_text(catalogue, report))
 
 
 def add(
@@ -88,6 +93,8 @@ def add(
     describe: Annotated[str | None, typer.Option(help="With --class: a sentence about the class.")] = None,
     descriptions: Descriptions = None,
     warn_drop: Annotated[float | None, typer.Option(help="Points old classes may lose without a warning.")] = None,
+    names: Names = "folder",
+    new: Annotated[bool, typer.Option("--new", help="A class may have nearly the name of a known one.")] = False,
     skip_bad: SkipBad = False,
     anyway: Annotated[bool, typer.Option("--anyway", help="Do not look for mislabelled photographs.")] = False,
     careful: Annotated[bool, typer.Option("--careful", help="Learn nothing where some look mislabelled.")] = False,
@@ -119,7 +126,7 @@ def add(
             by_class[name] = list(inputs.image_files(images))
             said |= {} if describe is None else {name: describe}
         for folder in images if name is None else ():
-            for one, files in stack.enter_context(inputs.photographs_by_class(folder)).items():
+            for one, files in stack.enter_context(inputs.photographs_by_class(folder, names == "path")).items():
                 place = (folder / files[0].file).parent
                 if place_of.setdefault(one, place) != place:
                     raise DataError(
@@ -128,22 +135,19 @@ def add(
                     )
                 by_class[one] = list(files)
 
-        def learn(careful: bool) -> list[AddReport]:
-            with shown_stages() as progress:
-                return opened.add_all(
-                    by_class, said, warn_drop=warn_drop, skip_bad=skip_bad, careful=careful, progress=progress
-                )
-
-        try:
-            reports = learn(careful=not anyway)
-        except DoubtError as error:
+        def go_on(error: DoubtError) -> bool:
             if careful:
-                raise
-            typer.echo(f"Warning: {error.named}", err=True)
-            if sys.stdin.isatty() and not typer.confirm("Learn them anyway?", err=True):
-                raise CatalogueError("nothing was learned") from error
-            reports = learn(careful=False)
-    _show(reports, as_json, tables.add_text(reports))
+                return False
+            typer.echo(visible(f"Warning: {error.named}"), err=True)
+            return not sys.stdin.isatty() or typer.confirm("Learn them anyway?", err=True)
+
+        how: dict[str, Any] = {"warn_drop": warn_drop, "skip_bad": skip_bad, "new": new, "author": author()}
+        with shown_stages() as progress:
+            try:
+                reports = opened.add_all(by_class, said, careful=not anyway and go_on, progress=progress, **how)
+            except CloseNameError as error:
+                raise CatalogueError(f"{error}; where it is another class, say --new") from error
+    show(reports, as_json, tables.add_text(reports))
 
 
 def predict(
@@ -152,33 +156,42 @@ def predict(
     top: Annotated[int, typer.Option(help="Classes to name for each image.")] = 5,
     reject: Annotated[bool, typer.Option("--reject", help='Allow the answer "none of these".')] = False,
     reject_share: Annotated[float, typer.Option(help="Share of known images that --reject may turn away.")] = 0.05,
+    to_csv: Annotated[Path | None, typer.Option("--csv", help="Write every answer here when it is known.")] = None,
+    to_jsonl: Annotated[Path | None, typer.Option("--jsonl", help="The same as JSON, one answer a line.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with that file where it ends.")] = False,
+    ray: Annotated[bool, typer.Option("--ray", help="Look at them on a Ray cluster (RAY_ADDRESS, else here).")] = False,
     backbone: Network = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Say what photographs show, with probabilities.
 
-    Those that cannot be read are named at the end, and the exit status is 2.
+    Those that cannot be read are named at the end, and the exit status is 2. What was answered before Ctrl-C is kept.
 
     Examples:
 
         subspan predict birds.subspan photo.jpg
 
-        subspan predict birds.subspan inbox/ --reject --json
+        subspan predict birds.subspan inbox/ --reject --csv answers.csv --resume
     """
-    opened = Catalogue.open(catalogue, backbone, trust=trust)
-    files, bad = inputs.image_files(images), dict[int, DataError]()
-    with shown_stages() as progress:
-        answers = opened.predict(files, top, reject_share if reject else False, bad=bad.__setitem__, progress=progress)
-    read = [file for place, file in enumerate(files) if place not in bad]
-    named = [
-        {"image": str(file), "name": answer.name, **dataclasses.asdict(answer)}
-        for file, answer in zip(read, answers, strict=True)
-    ]
-    _show(named, as_json, *([tables.predictions_table(read, answers)] if answers else []))
-    for error in bad.values():
-        typer.echo(f"Error: {error}", err=True)
-    if bad:
+    file = check_output(to_csv, to_jsonl, resume, as_json)
+    opened, summary = Catalogue.open(catalogue, backbone, trust=trust), Summary()
+    files = inputs.image_files(images)
+    lines = None if file is None else Lines(file, top, resume)
+    done = 0 if lines is None else len(lines.done)
+    files = files if lines is None else lines.to_do(files)
+    total = None if file or any(map(Path.is_dir, images)) else len(images)
+    with shown_stages() as progress, printing(as_json) if lines is None else lines.writing() as write:
+        try:
+            for image, answer in opened.stream(files, top, reject_share if reject else False, ray=ray):
+                write(image, answer)
+                summary.add(answer)
+                progress("looking at photographs", summary.total, total)
+        except KeyboardInterrupt:
+            summary.tell(done)
+            raise
+    summary.tell(done)
+    if summary.bad:
         raise typer.Exit(2)
 
 
@@ -186,6 +199,8 @@ def evaluate(
     catalogue: CataloguePath,
     photographs: Annotated[Path, typer.Argument(metavar="FOLDER", help=FOLDER)],
     confusion: Annotated[Path | None, typer.Option(help="Write who is taken for whom as CSV.")] = None,
+    wrong: Annotated[Path | None, typer.Option(help="Write the photographs that failed as CSV.")] = None,
+    names: Names = "folder",
     skip_bad: SkipBad = False,
     backbone: Network = None,
     trust: Trust = False,
@@ -201,72 +216,59 @@ def evaluate(
         subspan evaluate birds.subspan test-photos/ --confusion confusion.csv
     """
     opened = Catalogue.open(catalogue, backbone, trust=trust)
-    with replacing(confusion) if confusion is not None else contextlib.nullcontext() as file:
-        with shown_stages() as progress, inputs.photographs_by_class(photographs) as by_class:
+    with contextlib.ExitStack() as stack:
+        confusions, failed = (None if to is None else stack.enter_context(replacing(to)) for to in (confusion, wrong))
+        with shown_stages() as progress, inputs.photographs_by_class(photographs, names == "path") as by_class:
             result = opened.evaluate(by_class, skip_bad=skip_bad, progress=progress)
-        if file is not None:
-            _write_confusion(result, file)
-    _show(result, as_json, *tables.evaluation_tables(result))
+        if confusions is not None:
+            _write_confusion(result, confusions)
+        if failed is not None:
+            _write_records(failed, result.wrong, WrongAnswer)
+    show(result, as_json, *tables.evaluation_tables(result))
 
 
-def classes(catalogue: CataloguePath, as_json: Json = False) -> None:
-    """List the classes of a catalogue.
-
-    Example: subspan classes birds.subspan
-    """
-    entries = Catalogue.open(catalogue).classes()
-    _show(entries, as_json, tables.classes_table(entries))
-
-
-def sessions(catalogue: CataloguePath, as_json: Json = False) -> None:
-    """List the sessions: when, which classes, how many examples, old classes before and after.
-
-    `subspan log` is the same command.
-
-    Example: subspan sessions birds.subspan
-    """
-    entries = Catalogue.open(catalogue).sessions()
-    _show(entries, as_json, tables.sessions_table(entries))
-
-
-def undo(catalogue: CataloguePath, as_json: Json = False) -> None:
-    """Take the last session back; works also where its version is damaged.
-
-    Example: subspan undo birds.subspan
-    """
-    entry = go_back(catalogue)[1]
-    _show(entry, as_json, f"Undone: session {entry.session}, {tables.what(entry)}.")
-
-
-def rename(
-    catalogue: CataloguePath,
-    old: Annotated[str, typer.Argument(help="Class as it is called now.")],
-    new: Annotated[str, typer.Argument(help="Its new name.")],
+def review(
+    photographs: Annotated[Path, typer.Argument(metavar="FOLDER", help=FOLDER)],
+    catalogue: Annotated[Path | None, typer.Option(help="Compare with what this catalogue was taught.")] = None,
+    to_csv: Annotated[Path | None, typer.Option("--csv", help="Write all findings here.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write a page with thumbnails of the worst here.")] = None,
+    names: Names = "folder",
+    skip_bad: SkipBad = False,
+    backbone: Network = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Give a class another name.
+    """Rank photographs that look mislabelled, doubtful, unlike everything, or are there twice, the worst first.
 
-    Example: subspan rename birds.subspan "grey tit" "great tit"
+    Each is judged by models that were not taught it.
+
+    Example: subspan review photos/ --page review.html
     """
-    entry = Catalogue.open(catalogue).rename(old, new)
-    _show(entry, as_json, f"Session {entry.session}: {tables.what(entry)}.")
+    from subspan.catalogue.looking import look  # here: one photograph's answer needs none of it
+    from subspan.catalogue.review import review, write_page
 
-
-def remove(
-    catalogue: CataloguePath, name: Annotated[str, typer.Argument(help="Class to forget.")], as_json: Json = False
-) -> None:
-    """Forget a class; `undo` brings it back until `prune`.
-
-    Example: subspan remove birds.subspan "grey tit"
-    """
-    entry = Catalogue.open(catalogue).remove(name)
-    _show(entry, as_json, f"Session {entry.session}: {tables.what(entry)}.")
+    opened = None if catalogue is None else Catalogue.open(catalogue, backbone, trust=trust)
+    with shown_stages() as progress, inputs.photographs_by_class(photographs, names == "path") as by_class:
+        if opened is None:
+            batch = look(load_backbone(backbone or CatalogueOptions.backbone), by_class, skip_bad, progress)
+            found = Review(tuple(review(batch)), batch.skipped)
+        else:
+            found = opened.review(by_class, skip_bad=skip_bad, progress=progress)
+        if page is not None:
+            write_page(page, found.findings, by_class)
+    if to_csv is not None:
+        with replacing(to_csv) as file:
+            _write_records(file, found.findings, Finding)
+    shown = found.findings[:FINDINGS]
+    said = f"{tables.count(len(found.findings), 'photograph')} to look at" + (", the worst first:" if shown else ".")
+    show(found, as_json, said, *([tables.review_table(shown)] if shown else []), *tables.left_out(found.skipped))
 
 
 def rebase(
     catalogue: CataloguePath,
     photographs: Annotated[Path, typer.Argument(metavar="FOLDER", help=FOLDER)],
     backbone: Annotated[str, typer.Option(help="Network that sees the photographs from now on (`subspan backbones`).")],
+    names: Names = "folder",
     skip_bad: SkipBad = False,
     as_json: Json = False,
 ) -> None:
@@ -276,22 +278,9 @@ def rebase(
     """
     from subspan.catalogue.rebase import rebase as made_again  # here: few need it
 
-    with shown_stages() as progress, inputs.photographs_by_class(photographs) as by_class:
+    with shown_stages() as progress, inputs.photographs_by_class(photographs, names == "path") as by_class:
         _, report = made_again(catalogue, by_class, backbone, skip_bad=skip_bad, progress=progress)
-    _show(report, as_json, tables.init_text(catalogue, report))
-
-
-def prune(
-    catalogue: CataloguePath,
-    keep: Annotated[int | None, typer.Option(help="Keep so many of the last; default all not undone.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Remove versions of undone sessions from the disk, and with --keep old ones too.
-
-    Example: subspan prune birds.subspan --keep 10
-    """
-    removed = Catalogue.open(catalogue).prune(keep)
-    _show(removed, as_json, f"Removed {tables.count(len(removed), 'version')}.")
+    show(report, as_json, tables.init_text(catalogue, report))
 
 
 def export(
@@ -310,8 +299,10 @@ def export(
     Example: subspan export birds.subspan --onnx birds.onnx --check photos/
     """
     opened = Catalogue.open(catalogue, backbone, trust=trust)
-    report = opened.export(onnx, inputs.image_files(images)[:CHECKED] if images else inputs.sample_photographs())
-    _show(report, as_json, tables.export_text(report))
+    report = opened.export(
+        onnx, list(islice(inputs.image_files(images), CHECKED)) if images else inputs.sample_photographs()
+    )
+    show(report, as_json, tables.export_text(report))
 
 
 def backbones() -> None:
@@ -323,18 +314,19 @@ def backbones() -> None:
 
 
 def _write_confusion(result: Evaluation, path: Path) -> None:
-    """Photographs by true class (rows) and answer (columns) as CSV."""
+    """Photographs by true class (rows) and answer (columns)."""
     counts = {one.name: {one.name: one.correct, **dict(one.taken_for)} for one in result.per_class}
     answers = sorted(set().union(*counts.values()))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(["class", *answers])
-        table.writerows([name, *(row.get(answer, 0) for answer in answers)] for name, row in counts.items())
+    _write_csv(
+        path, ["class", *answers], ([name, *(row.get(one, 0) for one in answers)] for name, row in counts.items())
+    )
 
 
-def _show(result: Any, as_json: bool, *text: Any) -> None:
-    """Print a result, or a list of them, as JSON or as its text."""
-    if as_json:
-        typer.echo(json.dumps(result, default=dataclasses.asdict, indent=1, ensure_ascii=False))
-    else:
-        tables.show(*text)
+def _write_records(path: Path, records: Sequence[Any], kind: type) -> None:
+    columns = [field.name for field in dataclasses.fields(kind) if field.name != "place"]
+    _write_csv(path, columns, ([getattr(one, column) for column in columns] for one in records))
+
+
+def _write_csv(path: Path, columns: list[str], rows: Iterable[list[Any]]) -> None:
+    with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([columns, *rows])

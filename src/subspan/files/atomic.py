@@ -29,7 +29,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_in(path.parent)
     try:
-        temporary.touch()
+        temporary.touch(exist_ok=False)  # nobody can have laid a link there: the name cannot be foreseen
         mode = temporary.stat().st_mode  # what new files get here; some writers make files for their owner alone
         yield temporary
         temporary.chmod(mode)

@@ -4,7 +4,8 @@
         store.json                       the pointer: format, current id, chain of ids (oldest first)
         lock                             held by the one process that is writing
         versions/ID/version.json         format, meta, and dtype, shape and SHA-256 of every array
-        versions/ID/arrays.safetensors   the arrays
+        versions/ID/arrays.safetensors   the small arrays
+        arrays/SHA256                    a part of a large one, which versions share
 
 ID is the SHA-256 of ``version.json``, so an id vouches for everything below it, and a version never changes once it has
 its name. Whoever reads needs no lock: the pointer is replaced in one step, after all it points to is on the disk. No
@@ -16,6 +17,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,8 +31,12 @@ from safetensors.numpy import save_file
 from subspan.files.arrays import Array, read_arrays
 from subspan.files.atomic import TEMPORARY, replacing, sync, sync_folder, temporary_in
 
-FORMAT = 1
-POINTER, LOCK, VERSIONS = "store.json", "lock", "versions"
+FORMAT = 2  # 1 had no shared arrays
+POINTER, LOCK, VERSIONS, SHARED = "store.json", "lock", "versions", "arrays"
+LARGE = (
+    2**14
+)  # bytes from which an array is shared, in parts, so that one that grows at its end shares all but the last
+PART, PARTS = 2**15, 32  # bytes of the smallest parts; of large arrays parts are larger, so that they are not more
 MANIFEST, ARRAYS = "version.json", "arrays.safetensors"
 DTYPES = ["bool", "complex64", "float16", "float32", "float64"]
 DTYPES += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -111,19 +117,17 @@ def load_version(path: StorePath, id: str) -> Version:
     if not _is_id(id):
         raise StoreError(f"a version id is 64 hexadecimal digits, not {id!r}")
     root = Path(path)
-    manifest, file = (root / VERSIONS / id / name for name in (MANIFEST, ARRAYS))
-    data = _read_bytes(manifest, root, f"version {id[:12]} is not in '{root}'")
-    if (found := _digest(data)) != id:
-        raise StoreError(f"'{manifest}' is damaged: its SHA-256 must be the version's id, but is {found[:12]}...")
-    content = _parse(manifest, data)
-    described, meta = content.get("arrays"), content.get("meta")
-    if not isinstance(described, dict) or not isinstance(meta, dict):
-        raise StoreError(f"'{manifest}' is foreign: it must describe its arrays and hold meta")
+    content = _manifest_of(root, id)
+    described, meta, file = content["arrays"], content["meta"], root / VERSIONS / id / ARRAYS
+    if file.exists() and not _inside(file, root).is_file():
+        raise StoreError(f"'{file}' must be a plain file")
     arrays, _ = read_arrays(_inside(file, root), "", StoreError)
     for name in {**described, **arrays}:
-        held = _describe(arrays[name]) if name in arrays else "missing"
-        if held != described.get(name):
-            raise StoreError(f"'{file}' is damaged: array '{name}' is {held}, the manifest says {described.get(name)}")
+        if name not in arrays:
+            arrays[name] = _read_shared(root, name, described[name])
+        said = {key: value for key, value in described.get(name, {}).items() if key != "parts"}
+        if (held := _describe(arrays[name])) != said:
+            raise StoreError(f"'{file}' is damaged: array '{name}' is {held}, the manifest says {said or 'nothing'}")
     return Version(id, arrays, meta)
 
 
@@ -164,14 +168,12 @@ def write(
         for version in versions:
             if not (isinstance(version, str) and version in known):
                 _hold(root, version)
-        pointer = {"format": "subspan", "format_version": FORMAT, "current": current, "chain": chain}
-        with replacing(root / POINTER) as file:
-            file.write_bytes(_to_json(pointer, indent=1))
+        _point(root, current, chain)
     return Pointer(current, chain)
 
 
 def prune(path: StorePath, *, timeout: float = 10.0) -> list[str]:
-    """Remove the versions that are not in the chain; returns their ids."""
+    """Remove the versions that are not in the chain, and arrays that no other shares; returns the versions' ids."""
     root = Path(path)
     read(root)
     with _writing(root, timeout):
@@ -179,10 +181,96 @@ def prune(path: StorePath, *, timeout: float = 10.0) -> list[str]:
         removed = [name for name in version_ids(root) if name not in chain]
         for name in removed:
             _remove(root / VERSIONS / name)
+        used: set[str] = set()
+        try:
+            for name in chain:
+                for array in _manifest_of(root, name)["arrays"].values():
+                    used.update(map(str, array.get("parts", ())))
+        except StoreError:  # of a version that is damaged nobody knows what it shares
+            return removed
+        for file in (root / SHARED).iterdir():
+            if _is_id(file.name) and file.name not in used:
+                file.unlink()
     return removed
 
 
+def verify(path: StorePath) -> dict[str, str | None]:
+    """What is wrong with each version of the store, oldest first; None where it is whole."""
+    found: dict[str, str | None] = {}
+    for id in dict.fromkeys([*read(path).chain, *version_ids(path)]):
+        try:
+            load_version(path, id)
+            found[id] = None
+        except StoreError as error:
+            found[id] = str(error)
+    return found
+
+
+def copy(path: StorePath, target: StorePath, *, timeout: float = 10.0) -> Pointer:
+    """Copy a store, version by version, each checked; a target that holds some of them gets the others."""
+    pointer, root = read(path), Path(target)
+    if (root / POINTER).exists() and read(root).current not in pointer.chain:
+        raise StoreError(f"'{root}' is no earlier copy of '{path}': its current version is not among that one's")
+    with _writing(root, timeout):
+        for id in pointer.chain:
+            _hold(root, load_version(path, id))
+        _point(root, pointer.current, pointer.chain)
+    return pointer
+
+
 # Content and its checksums
+
+
+def _manifest_of(root: Path, id: str) -> dict[str, Any]:
+    """What a version says of itself."""
+    manifest = root / VERSIONS / id / MANIFEST
+    data = _read_bytes(manifest, root, f"version {id[:12]} is not in '{root}'")
+    if (found := _digest(data)) != id:
+        raise StoreError(f"'{manifest}' is damaged: its SHA-256 must be the version's id, but is {found[:12]}...")
+    content = _parse(manifest, data)
+    described = content.get("arrays")
+    sound = isinstance(described, dict) and all(isinstance(one, dict) for one in described.values())
+    if not sound or not isinstance(content.get("meta"), dict):
+        raise StoreError(f"'{manifest}' is foreign: it must describe its arrays and hold meta")
+    return content
+
+
+def _read_shared(root: Path, name: str, described: Mapping[str, Any]) -> Array:
+    """An array that lies in shared parts, as the manifest describes it; its checksum is the caller's to check."""
+    dtype, shape, parts = (described.get(key) for key in ("dtype", "shape", "parts"))
+    if not (dtype in DTYPES and isinstance(shape, list) and isinstance(parts, list) and all(map(_is_id, parts))):
+        raise StoreError(f"array '{name}' of '{root}' is missing; the manifest says {described}")
+    read_parts = []
+    for part in parts:
+        read_parts.append(_read_bytes(root / SHARED / part, root, f"array '{name}' of '{root}' is not whole"))
+        if _digest(read_parts[-1]) != part:
+            raise StoreError(f"'{root / SHARED / part}' is damaged: its SHA-256 must be its name")
+    try:
+        return np.frombuffer(b"".join(read_parts), np.dtype(dtype).newbyteorder("<")).reshape(shape).astype(dtype)
+    except (TypeError, ValueError) as error:
+        raise StoreError(
+            f"'{root / SHARED}' is damaged: array '{name}' cannot be made of its parts: {error}"
+        ) from error
+
+
+def _hold_shared(root: Path, array: Array) -> None:
+    """See to it that the parts of an array are among the shared ones, whole."""
+    for part in _parts(array):
+        file, digest = root / SHARED / _digest(part), _digest(part)
+        with contextlib.suppress(StoreError):
+            if _digest(_read_bytes(file, root, "")) == digest:
+                continue
+        with replacing(file) as temporary:
+            temporary.write_bytes(part)
+
+
+def _parts(array: Array) -> list[memoryview]:
+    """The bytes of a large array in parts of one size, which changes when the array has doubled."""
+    data = array.reshape(-1).view(np.uint8).data
+    size = PART
+    while size * PARTS < len(data):
+        size *= 2
+    return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 def _plain(arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -206,6 +294,9 @@ def _describe(array: Array) -> dict[str, Any]:
 
 def _manifest(plain: Mapping[str, Array], meta: Mapping[str, Any]) -> bytes:
     arrays = {name: _describe(array) for name, array in plain.items()}
+    for name, array in plain.items():
+        if array.nbytes >= LARGE:
+            arrays[name]["parts"] = [_digest(part) for part in _parts(array)]
     try:
         return _to_json({"format": "subspan", "format_version": FORMAT, "arrays": arrays, "meta": dict(meta)})
     except (TypeError, ValueError) as error:
@@ -217,8 +308,15 @@ def _to_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:
     return json.dumps(content, sort_keys=True, ensure_ascii=True, allow_nan=False, indent=indent).encode("ascii")
 
 
-def _digest(manifest: bytes) -> str:
-    return hashlib.sha256(manifest).hexdigest()
+def _digest(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _point(root: Path, current: str, chain: Sequence[str]) -> None:
+    """Switch the pointer."""
+    pointer = {"format": "subspan", "format_version": FORMAT, "current": current, "chain": list(chain)}
+    with replacing(root / POINTER) as file:
+        file.write_bytes(_to_json(pointer, indent=1))
 
 
 def _is_id(name: object) -> bool:
@@ -235,7 +333,9 @@ def _inside(file: Path, root: Path) -> Path:
 def _read_bytes(file: Path, root: Path, missing: str) -> bytes:
     """The content of a file of the store; where there is none the error begins with ``missing``."""
     try:
-        return _inside(file, root).read_bytes()
+        if not stat.S_ISREG(_inside(file, root).stat().st_mode):
+            raise StoreError(f"'{file}' must be a plain file")  # a pipe would keep its reader waiting
+        return file.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(f"{missing}: '{file.name}' is missing") from None
     except OSError as error:
@@ -251,8 +351,8 @@ def _parse(file: Path, data: bytes) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != "subspan":
         raise StoreError(f"'{file}' is foreign: it does not say that its format is 'subspan'")
     version = content.get("format_version")
-    if not isinstance(version, int) or version > FORMAT:
-        raise StoreError(f"'{file}' has format version {version!r}, newer than this Subspan reads (up to {FORMAT})")
+    if type(version) is not int or not 1 <= version <= FORMAT:
+        raise StoreError(f"'{file}' has format version {version!r}; this Subspan reads 1 to {FORMAT}, as whole numbers")
     return content
 
 
@@ -264,9 +364,10 @@ def _writing(root: Path, timeout: float) -> Iterator[None]:
     """Hold the store's lock; what goes wrong with the disk meanwhile becomes a StoreError."""
     try:
         _check_may_write(root)
-        for name in (VERSIONS, LOCK):
+        for name in (VERSIONS, SHARED, LOCK):
             _inside(root / name, root)
-        (root / VERSIONS).mkdir(parents=True, exist_ok=True)
+            if name != LOCK:
+                (root / name).mkdir(parents=True, exist_ok=True)
         sync_folder(root.parent)
         # The system frees it when the process ends, however it ends.
         with FileLock(root / LOCK, timeout, poll_interval=0.01):
@@ -284,7 +385,7 @@ def _check_may_write(root: Path) -> None:
     if (root / POINTER).exists() or (os.path.lexists(root) and not root.is_dir()):
         read(root)
     elif root.exists():
-        ours = (LOCK, VERSIONS)
+        ours = (LOCK, VERSIONS, SHARED)
         foreign = [name for name in os.listdir(root) if name not in ours and not name.startswith(TEMPORARY)]
         if foreign:
             raise StoreError(f"'{root}' is not a Subspan store and is left alone: it holds '{min(foreign)}'")
@@ -307,7 +408,9 @@ def _hold(root: Path, version: Version | str) -> None:
     temporary = temporary_in(target.parent)
     try:
         temporary.mkdir()
-        save_file(arrays, temporary / ARRAYS)
+        for array in (array for array in arrays.values() if array.nbytes >= LARGE):
+            _hold_shared(root, array)
+        save_file({key: array for key, array in arrays.items() if array.nbytes < LARGE}, temporary / ARRAYS)
         (temporary / MANIFEST).write_bytes(manifest)
         shutil.copymode(temporary / MANIFEST, temporary / ARRAYS)  # safetensors lets only the owner read
         for file in (ARRAYS, MANIFEST):
@@ -331,7 +434,7 @@ def _remove(version: Path) -> None:
 
 def _remove_leftovers(root: Path) -> None:
     """Remove what killed writers left. The caller holds the lock, so no living writer's work is among it."""
-    for folder in (root, root / VERSIONS):
+    for folder in (root, root / VERSIONS, root / SHARED):
         for leftover in folder.glob(f"{TEMPORARY}*"):
             if leftover.is_dir():
                 shutil.rmtree(leftover, ignore_errors=True)

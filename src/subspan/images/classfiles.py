@@ -5,18 +5,25 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from subspan.images.decode import ReadOptions, decode_all
+from PIL import features
+
+from subspan.images.decode import HEIF, HEIF_SUFFIXES, ReadOptions, decode_all
 from subspan.images.imageset import DataError, ImageSet
 
-IMAGE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"))
+IMAGE_SUFFIXES = frozenset(
+    (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm")
+    + (HEIF_SUFFIXES if HEIF else ())
+    + ((".avif",) if features.check("avif") else ())
+)
 LIST_SUFFIXES = frozenset((".csv", ".json", ".md", ".txt"))  # of class lists and their like, in these folders
 LIST_FOLDERS = (".", "splits", "split")
+LARGEST = 256 * 2**20  # bytes of one image in a zip
 SHOWN = 5  # folders without images that are named
 PART_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
@@ -51,6 +58,8 @@ class Found:
         if folders:
             more = f" and {len(folders) - SHOWN} more" if len(folders) > SHOWN else ""
             said.append(f"no image in {', '.join(folders[:SHOWN])}{more}")
+        if not HEIF and times.keys() & set(HEIF_SUFFIXES):
+            said.append("pip install pillow-heif reads HEIC")
         return "; ".join(said)
 
 
@@ -68,9 +77,18 @@ def is_image(name: str) -> bool:
     return path.suffix.lower() in IMAGE_SUFFIXES and not _hidden(path)
 
 
-def find_images(path: Path) -> Found:
-    """All visible images below a folder, and what else is there."""
-    return _find(ImageFile(name, partial(read_file, path / name)) for name in _walk(path))
+def stream_images(path: Path) -> Generator[Path, None, Found]:
+    """All visible images below a folder one after the other; then what else is there, with one image of each folder."""
+    folders: set[str] = set()
+    entries: list[ImageFile] = []
+    for name in _walk(path):
+        if is_image(name):
+            yield path / name
+            if (folder := name.rpartition("/")[0]) in folders:
+                continue
+            folders.add(folder)
+        entries.append(ImageFile(name, partial(read_file, path / name)))
+    return _find(entries)
 
 
 def has_images(path: Path) -> bool:
@@ -89,7 +107,7 @@ def open_images(path: Path) -> Iterator[Found]:
 
     They are readable while the context lasts.
     """
-    found = find_images(path)
+    found = _find(ImageFile(name, partial(read_file, path / name)) for name in _walk(path))
     with ExitStack() as stack:
         entries: list[ImageFile] = []
         for place in [] if found.images else find_zips(path):
@@ -102,6 +120,10 @@ def open_images(path: Path) -> Iterator[Found]:
 
 
 def _unzip(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: Path) -> bytes:
+    if info.file_size > LARGEST:
+        raise DataError(
+            f"image {info.filename} of {place} would unpack to {info.file_size:,} bytes; at most {LARGEST:,} are read"
+        )
     try:
         return archive.read(info)
     except (OSError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
@@ -112,7 +134,8 @@ def _walk(path: Path) -> Iterator[str]:
     """The names of all files below a folder, and of all folders with a '/' at their end."""
     for folder, folders, names in os.walk(path, followlinks=True):  # class folders are often links
         relative = Path(folder).relative_to(path)
-        yield from ((relative / name).as_posix() for name in names)
+        folders.sort()
+        yield from ((relative / name).as_posix() for name in sorted(names))
         yield from ((relative / name).as_posix() + "/" for name in folders)
 
 
@@ -150,11 +173,11 @@ def check_found(found: Found, source: Path, expected: str = "") -> None:
         warnings.warn(f"{source} holds what is not read: {holds}", stacklevel=3)
 
 
-def by_folder(found: Found, source: Path, expected: str = "") -> list[ImageFile]:
+def by_folder(found: Found, source: Path, expected: str = "", by_path: bool = False) -> list[ImageFile]:
     """The images, each with the folder it lies in as its class; a folder named train, val, ... above that is its part.
 
     Two folders are one class only as its parts: elsewhere one name may mean two things, ``birds/other`` and
-    ``fish/other``.
+    ``fish/other``. By path these are the names.
     """
     check_found(found, source, expected)
     entries: list[ImageFile] = []
@@ -166,14 +189,15 @@ def by_folder(found: Found, source: Path, expected: str = "") -> list[ImageFile]
             raise DataError(f"image {image.file} of {source} lies in no class folder")
         parts = [i for i, step in enumerate(steps[:-1]) if step.lower() in PART_NAMES]
         place = tuple(step for i, step in enumerate(steps) if i not in parts[:1])
-        known, first = place_of.setdefault(steps[-1], (place, folder))
+        key = "/".join(place) if by_path else steps[-1]
+        known, first = place_of.setdefault(key, (place, folder))
         if known != place:
             raise DataError(
                 f"the folders {first} and {folder} of {source} would be one class '{steps[-1]}': "
-                "give every class a folder with a name of its own"
+                "give every class a folder with a name of its own, or name classes by their path (--names path)"
             )
         part = PART_NAMES[steps[parts[0]].lower()] if parts else None
-        entries.append(replace(image, key=steps[-1], part=part))
+        entries.append(replace(image, key=key, part=part))
     return entries
 
 

@@ -10,8 +10,9 @@ What becomes of images that are not plain 8-bit RGB:
 - animated or with several pages: the first frame;
 - another size: the shorter side is scaled and the centre cut out (``fit='crop'``), or both sides are scaled, as this
   field did for miniImageNet (``fit='squash'``);
-- corrupt, truncated, empty, no image, or more pixels than ``PIL.Image.MAX_IMAGE_PIXELS``: :class:`DataError` that names
-  the file. Nothing is skipped.
+- HEIC, of phones: where the package pillow-heif is installed;
+- corrupt, truncated, empty, no image, or more pixels than ``PIL.Image.MAX_IMAGE_PIXELS`` (four times as many of a JPEG
+  that is read at reduced size): :class:`DataError` that names the file. Nothing is skipped.
 """
 
 import io
@@ -19,15 +20,21 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import PurePath
 from typing import Literal
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, JpegImagePlugin, UnidentifiedImageError
 
 from subspan.images.imageset import DataError, UInt8Array
 from subspan.progress import progress_bar
 
 Fit = Literal["crop", "squash"]
+REDUCED = 4  # times the limit of pixels that a JPEG may have which is read at reduced size
+HEIF_SUFFIXES = (".heic", ".heif")
+HEIF = find_spec("pillow_heif") is not None  # whether there is what reads the photographs of some phones
 CHUNK = 64  # images per job: large enough to hide the cost of a job, small enough for a smooth bar
 
 
@@ -55,12 +62,15 @@ def decode_views(data: bytes | Image.Image, file: str, views: Sequence[View]) ->
         if isinstance(data, Image.Image):
             image = data
         else:
-            image = Image.open(io.BytesIO(data))
-            if limit is not None and image.width * image.height > limit:
-                raise Image.DecompressionBombError
+            image = _opened(data)
             if largest and min(image.size) > 4 * largest:
                 side = 2 * largest  # JPEG only: decodes at 1/2, 1/4 or 1/8, never below this size
+                whole = image.width * image.height
                 image.draft("RGB", (side, side))
+                if limit is not None and whole > (1 if image.info.get("progressive") else REDUCED) * limit:
+                    raise Image.DecompressionBombError  # a progressive one is held whole before it is made smaller
+            if limit is not None and image.width * image.height > limit:
+                raise Image.DecompressionBombError
         image = _rgb(ImageOps.exif_transpose(image), file)
         if len(views) > 1 and min(image.size) > 4 * largest:
             image = image.reduce(min(image.size) // (2 * largest))  # once, and not for every view
@@ -71,9 +81,21 @@ def decode_views(data: bytes | Image.Image, file: str, views: Sequence[View]) ->
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise DataError(f"image {file} has over {limit} pixels, the limit PIL.Image.MAX_IMAGE_PIXELS") from None
     except UnidentifiedImageError:
-        raise DataError(f"image {file} is not in a format that Pillow knows") from None
+        hint = (
+            "" if HEIF or PurePath(file).suffix.lower() not in HEIF_SUFFIXES else "; pip install pillow-heif reads HEIC"
+        )
+        raise DataError(f"image {file} is not in a format that Pillow knows{hint}") from None
     except Exception as error:  # Pillow's plugins raise what their parsers meet: OSError, SyntaxError, struct.error ...
         raise DataError(f"image {file} is corrupt or truncated: {error}") from error
+
+
+def _opened(data: bytes) -> Image.Image:
+    """An encoded image, not decoded yet. A JPEG may have more pixels than Pillow opens, as it can be read smaller."""
+    if data.startswith(b"\xff\xd8\xff"):
+        return JpegImagePlugin.jpeg_factory(io.BytesIO(data))
+    if HEIF:
+        import_module("pillow_heif").register_heif_opener()
+    return Image.open(io.BytesIO(data))
 
 
 def decode_all(read: Callable[[int], bytes], files: Sequence[str], options: ReadOptions) -> UInt8Array:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # torch is loaded where a network of torch is
 
 Pixels = NDArray[np.uint8]
 Prepared = tuple[Pixels, ...]  # one photograph, (size, size, 3) for each view of a network
-Image = bytes | os.PathLike[str] | PIL.Image.Image | Pixels | ImageFile
+Image = bytes | str | os.PathLike[str] | PIL.Image.Image | Pixels | ImageFile
 Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"]
 
 
@@ -98,7 +98,7 @@ def prepare(views: Sequence[Preprocessing], image: Image, name: str = "given") -
     """One photograph in each of the views, decoded once; a bad one is a `DataError` that names it."""
     if isinstance(image, ImageFile):
         image, name = image.read(), image.file
-    elif isinstance(image, os.PathLike):
+    elif isinstance(image, os.PathLike | str):
         name = os.fspath(image)
         image = read_file(Path(image))
     if isinstance(image, np.ndarray):

@@ -2,38 +2,41 @@
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from subspan.catalogue.errors import CatalogueError
-from subspan.images.classfiles import ImageFile, check_found, find_images, is_image
+from subspan.images.classfiles import ImageFile, check_found, is_image, stream_images
 from subspan.images.imageset import DataError
 from subspan.pretrained.backbone import Image
 
 
-def photographs_by_class(path: Path | None) -> contextlib.AbstractContextManager[dict[str, list[ImageFile]]]:
+def photographs_by_class(
+    path: Path | None, by_path: bool = False
+) -> contextlib.AbstractContextManager[dict[str, list[ImageFile]]]:
     """The photographs of a folder of class folders, or of a zip of them; none without a path."""
     from subspan.catalogue.photographs import open_class_photographs  # here: one photograph's answer needs no formats
 
-    return contextlib.nullcontext({}) if path is None else open_class_photographs(path)
+    return contextlib.nullcontext({}) if path is None else open_class_photographs(path, by_path)
 
 
-def image_files(paths: Sequence[Path]) -> list[Path]:
-    """The images named, and all images below the folders named."""
-    files: list[Path] = []
+def image_files(paths: Sequence[Path]) -> Iterator[Path]:
+    """The images named, and all images below the folders named, folder by folder; what is not read is warned of."""
     for path in paths:
-        if path.is_dir():
-            found = find_images(path)
-            check_found(found, path)
-            files += [path / image.file for image in found.images]
-        elif path.exists() or is_image(path.name):
-            files.append(path)
-        else:
+        if not (path.exists() or is_image(path.name)):
             raise DataError(f"there is nothing at {path}")
-    return files
+    return _images(paths)
+
+
+def _images(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        check_found((yield from stream_images(path)), path)
 
 
 def sample_photographs() -> list[Image]:

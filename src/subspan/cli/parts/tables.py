@@ -8,24 +8,30 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from subspan.catalogue.records import AddReport, ClassEntry, Evaluation, InitReport, Prediction, SessionEntry
+from subspan.catalogue.records import AddReport, ClassEntry, Evaluation, Finding, InitReport, Prediction, SessionEntry
+from subspan.cli import visible
 from subspan.cli.parts.flags import text_of
 
 if TYPE_CHECKING:
     from subspan.catalogue.export import ExportReport
 
+WIDE = 100_000  # columns
 VERBS = {
     "base": "base classes",
     "add_classes": "added",
     "add_examples": "more of",
     "remove_class": "removed",
+    "remove_examples": "took photographs back from",
     "damaged": "a damaged version",
 }
 
 
 def show(*parts: RenderableType) -> None:
     console = Console(highlight=False)
+    if not console.is_terminal:  # nobody wraps or cuts what another program reads
+        console = Console(highlight=False, width=WIDE)
     for part in parts:
+        part = visible(part) if isinstance(part, str) else part
         console.print(part, soft_wrap=isinstance(part, str), markup=False)
 
 
@@ -35,7 +41,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrap: Sequen
     for column in columns:
         made.add_column(column, overflow="fold", no_wrap=column not in wrap)
     for row in rows:
-        made.add_row(*(Text("" if cell is None else str(cell)) for cell in row))  # a class name may look like markup
+        made.add_row(
+            *(Text("" if cell is None else visible(str(cell))) for cell in row)
+        )  # a class name may look like markup
     return made
 
 
@@ -54,7 +62,7 @@ def init_text(path: Path, report: InitReport) -> str:
     else:
         asked = f"{count(report.judged, 'photograph')}, each asked of a model that was not taught it"
         lines.append(f"Accuracy: {report.accuracy:.1f} % of {asked}.")
-    return "\n".join(lines + _left_out(report.skipped))
+    return "\n".join(lines + _to_look_at(report.worst) + left_out(report.skipped))
 
 
 def add_text(reports: Sequence[AddReport]) -> str:
@@ -77,10 +85,10 @@ def add_text(reports: Sequence[AddReport]) -> str:
             lines.append(f"Takes most from: {', '.join(taken)}.")
         if report.warning:
             lines.append(f"Warning: {report.warning}.")
-    return "\n".join(lines + _left_out(reports[0].skipped))
+    return "\n".join(lines + _to_look_at(reports[0].worst) + left_out(reports[0].skipped))
 
 
-def predictions_table(files: Sequence[Path], answers: Sequence[Prediction]) -> Table:
+def predictions_table(files: Sequence[object], answers: Sequence[Prediction], header: bool = True) -> Table:
     rows = []
     for file, answer in zip(files, answers, strict=True):
         best, *rest = answer.candidates
@@ -89,7 +97,14 @@ def predictions_table(files: Sequence[Path], answers: Sequence[Prediction]) -> T
         else:
             then = ", ".join(f"{one.name} {100 * one.probability:.1f}" for one in rest)
             rows.append((file, best.name, _percent(100 * best.probability), then))
-    return table(("image", "answer", "probability", "then"), rows, wrap=("image", "answer", "then"))
+    made = table(("image", "answer", "probability", "then"), rows, wrap=("image", "answer", "then"))
+    made.show_header = header
+    return made
+
+
+def review_table(findings: Sequence[Finding]) -> Table:
+    rows = [(one.photograph, one.name, one.kind, one.says) for one in findings]
+    return table(("photograph", "class", "kind", "why"), rows, wrap=("photograph", "class", "why"))
 
 
 def evaluation_tables(result: Evaluation) -> list[RenderableType]:
@@ -101,6 +116,8 @@ def evaluation_tables(result: Evaluation) -> list[RenderableType]:
             more = ", ..." if len(one.taken_for) > 4 else ""
             rows.append((one.name, one.examples, f"{one.accuracy:.0f} %", wrong + more))
         parts.append(f"Accuracy: {result.accuracy:.1f} % on {count(result.examples, 'photograph')}.")
+        if result.taught:
+            parts.append(f"{count(result.taught, 'photograph')} of these were taught: on new ones it is lower.")
         parts.append(table(("class", "photographs", "right", "taken for"), rows, wrap=("class", "taken for")))
     if result.unknown_examples:
         parts.append(f"{count(result.unknown_examples, 'photograph')} of classes that the catalogue does not know.")
@@ -109,7 +126,7 @@ def evaluation_tables(result: Evaluation) -> list[RenderableType]:
         rows = [(f"{100 * one.promised:g} %", *map(_percent, s)) for one, s in zip(result.curve, shares, strict=True)]
         parts.append("\nWhat --reject would do, by the share of known photographs it may turn away:")
         parts.append(table(("may reject", "known rejected", "accuracy of the rest", "unknown rejected"), rows))
-    return [*parts, *_left_out(result.skipped)]
+    return [*parts, *left_out(result.skipped)]
 
 
 def classes_table(entries: Sequence[ClassEntry]) -> Table:
@@ -123,8 +140,10 @@ def sessions_table(entries: Sequence[SessionEntry]) -> Table:
         date, happened = one.date[:16].replace("T", " "), what(one) + " (warned)" * bool(one.warning)
         before = _percent(one.check.before if one.check and one.kind != "base" else None)
         after = _percent(one.check.after if one.check else None)
-        rows.append((one.session, date, happened, one.examples or "", before, after, (one.version or "pruned")[:8]))
-    columns = ("session", "when (UTC)", "what", "examples", "before", "after", "version")
+        rows.append(
+            (one.session, date, happened, one.examples or "", before, after, (one.version or "pruned")[:8], one.author)
+        )
+    columns = ("session", "when (UTC)", "what", "examples", "before", "after", "version", "who")
     return table(columns, rows, wrap=("what",))
 
 
@@ -132,6 +151,8 @@ def what(entry: SessionEntry) -> str:
     """What happened in a session, in words."""
     if entry.kind == "rename_class":
         return " renamed to ".join(entry.classes)
+    if entry.kind == "merge_classes":
+        return "{1} made part of {0}".format(*entry.classes)
     names = ", ".join(entry.classes[:5]) + (f" and {len(entry.classes) - 5} more" if len(entry.classes) > 5 else "")
     return f"{VERBS[entry.kind]} {names}".strip()
 
@@ -154,5 +175,10 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun if number == 1 else plural}"
 
 
-def _left_out(skipped: Sequence[str]) -> list[str]:
+def _to_look_at(findings: Sequence[Finding]) -> list[str]:
+    """What of the photographs that were taught should be looked at again."""
+    return [f"Look at {one.photograph}, said to be '{one.name}': it {one.says}." for one in findings]
+
+
+def left_out(skipped: Sequence[str]) -> list[str]:
     return [f"Left out: {reason}." for reason in skipped]
