@@ -4,7 +4,6 @@ import os
 import warnings
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -47,18 +46,16 @@ class Found:
 
     def holds(self) -> str:
         """What of it nobody reads, as the end of a sentence; empty where that is nothing."""
-        first: dict[str, str] = {}
-        times: Counter[str] = Counter()
+        kinds: dict[str, list[str]] = {}
         folders = [name for name in self.unread if name.endswith("/")]
         for name in self.unread[: len(self.unread) - len(folders)]:
-            kind = PurePosixPath(name).suffix.lower()
-            first.setdefault(kind, name)
-            times[kind] += 1
-        said = [f"{count} {kind or 'without a suffix'} (as {first[kind]})" for kind, count in times.most_common()]
+            kinds.setdefault(PurePosixPath(name).suffix.lower(), []).append(name)
+        commonest = sorted(kinds.items(), key=lambda pair: -len(pair[1]))
+        said = [f"{len(names)} {kind or 'without a suffix'} (as {names[0]})" for kind, names in commonest]
         if folders:
             more = f" and {len(folders) - SHOWN} more" if len(folders) > SHOWN else ""
             said.append(f"no image in {', '.join(folders[:SHOWN])}{more}")
-        if not HEIF and times.keys() & set(HEIF_SUFFIXES):
+        if not HEIF and kinds.keys() & set(HEIF_SUFFIXES):
             said.append("pip install pillow-heif reads HEIC")
         return "; ".join(said)
 

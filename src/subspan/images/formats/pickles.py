@@ -16,8 +16,9 @@ images of the training classes (``train_phase_val`` and ``train_phase_test``) ar
 
 import math
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -162,12 +163,8 @@ def _named(
     if missing := set(labels.tolist()) - names.keys():
         raise DataError(f"{file} has images with label {min(missing)} and no class name for it")
     keys = [names[label] for label in labels.tolist()]
-    seen: Counter[str] = Counter()
-    files = []
-    for key in keys:
-        files.append(f"{key}/{stem}-{seen[key]:05d}")
-        seen[key] += 1
-    return keys, files
+    places: defaultdict[str, count[int]] = defaultdict(count)
+    return keys, [f"{key}/{stem}-{next(places[key]):05d}" for key in keys]
 
 
 def _by_index(classes: Any, n: int, file: Path) -> tuple[IntArray, dict[int, str]]:
