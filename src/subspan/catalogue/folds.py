@@ -67,7 +67,7 @@ def asked_unseen(
     Their scores are written to ``told`` (n, C).
     """
     classes, labels, counts = np.unique(names, return_inverse=True, return_counts=True)
-    parts = []
+    parts, model = [], None
     for model, out in by_folds(fit, labels):
         asked = out & (counts > 1)[labels]
         found = model.class_scores(features[asked])
@@ -75,6 +75,6 @@ def asked_unseen(
         scores[:, np.searchsorted(classes, model.classes_)] = found
         told[asked] = scores
         parts.append((scores, labels[asked], model.familiarity(features[asked])))
-    if not sum(len(truth) for _, truth, _ in parts):
+    if model is None or not sum(len(truth) for _, truth, _ in parts):
         return Unseen(np.zeros(0))
     return Unseen.judged(model, *map(np.concatenate, zip(*parts, strict=True)))

@@ -231,9 +231,8 @@ class _Evidence(Posterior):
         means, variance = weights / (2 * curvature)[..., None], 0.5 / curvature
         variance = variance + prior.noise * (_spreads(state, counts, found.width) - 1)
         offset = -_squared_lengths(means) / (2 * variance) - found.width / 2 * np.log(2 * np.pi * variance)
-        share = prior.share
-        plain = (1 - share) * prior.level + prior.noise
-        more = share * prior.along
+        plain = (1 - prior.share) * prior.level + prior.noise
+        more = prior.share * prior.along
         other = -found.width / 2 * np.log(2 * np.pi * plain) - np.log1p(more / plain).sum() / 2
         unseen = prior.directions, more / (plain * (plain + more)), prior.directions @ prior.middle, prior.middle
         scaled = means / variance[..., None], 0.5 / variance, offset
