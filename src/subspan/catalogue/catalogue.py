@@ -214,6 +214,10 @@ class Catalogue:
         with self._writing:
             return self._take_up() is not None
 
+    def features(self, images: Sequence[Image]) -> FloatArray:
+        """Features (n, d) of photographs."""
+        return self.backbone.features(images)
+
     def predict(
         self,
         images: Sequence[Image],
