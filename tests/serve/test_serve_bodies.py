@@ -81,7 +81,7 @@ def test_a_session_written_between_check_and_undo_is_not_undone(
     """Another process writes right after the undo has read the pointer for the first, for the second time."""
     mine = add(client, "pink").json()["version"]
     other = Catalogue.open(colours.path, backbone)
-    features = other.features(made.photographs("grey", 3))
+    features = other.backbone.features(made.photographs("grey", 3))
     readings = 0
 
     def read_and_write(path):
@@ -113,6 +113,7 @@ def test_no_write_was_forgotten(client):
     assert {write: list(kinds) for write, kinds in bodies.items()} == {
         "POST /predict": ["multipart/form-data"],
         "POST /classes": ["multipart/form-data"],
+        "POST /review": ["multipart/form-data"],
         **{f"POST /{path}": [JSON] for path in ("undo", "redo", "rename", "merge", "remove")},
     }
     for kinds in bodies.values():

@@ -319,6 +319,27 @@ def test_a_picture_of_the_camera_is_used_once_it_is_confirmed(visit):
     assert page.evaluate("document.getElementById('camera-video').srcObject.active") is False
 
 
+def test_a_folder_of_classes_is_reviewed_with_pictures(visit, colours, tmp_path):
+    for name in ("red", "green", "blue"):
+        (tmp_path / name).mkdir()
+        for i, pixels in enumerate(made.photographs(name, 12, spread=10)):
+            (tmp_path / name / f"{i}.png").write_bytes(made.encoded(pixels))
+    (tmp_path / "red" / "planted.png").write_bytes(made.encoded(made.photographs("blue", 1, 7, spread=10)[0]))
+    shutil.copy(tmp_path / "green" / "3.png", tmp_path / "green" / "twice.png")
+    version, page = colours.version, visit()
+    page.set_input_files("#review-folder", tmp_path)
+    page.locator("#findings li").first.wait_for()
+    assert text(page, "#findings li >> nth=0").startswith("Mislabelled?")
+    assert "red/planted.png" in text(page, "#findings li >> nth=0")
+    twice = page.locator("#findings li").filter(has_text="green/twice.png").filter(has_text="is the same picture as")
+    assert ".png" in twice.first.locator("p").inner_text()  # by its file, not by its number in the request
+    assert page.locator("#findings img").first.evaluate("one => one.naturalWidth") == 26
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the findings as CSV").click()
+    assert "red/planted.png" in Path(download.value.path()).read_text("utf-8-sig").splitlines()[1]
+    assert colours.version == version
+
+
 def test_without_the_token_nothing_is_learned_and_it_is_asked_for(visit, colours, dahlias):
     page = visit(fragment="")
     fill_in(page, "dahlia", dahlias[:2])
@@ -470,5 +491,5 @@ def test_everyone_can_read_and_reach_it(visit, axe, dahlias, broken, scheme: str
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id"))
     wanted = {"token-button", "classify-files", "classify-folder", "reject", "save", "clear", "name", "add-files"}
-    wanted |= {"add-folder", "add-button", "undo"}
+    wanted |= {"add-folder", "add-button", "undo", "review-folder"}
     assert wanted <= reached

@@ -25,6 +25,7 @@ def test_predict_answers_what_the_catalogue_answers(client, colours: Catalogue):
     assert answer["version"] == colours.version
     assert [one["name"] for one in answer["predictions"]] == [one.name for one in expected]
     for ours, theirs in zip(answer["predictions"], expected, strict=True):
+        assert ours["familiarity"] == pytest.approx(theirs.familiarity)
         assert [c["name"] for c in ours["candidates"]] == [c.name for c in theirs.candidates]
         assert [c["probability"] for c in ours["candidates"]] == pytest.approx(
             [c.probability for c in theirs.candidates]
@@ -130,6 +131,20 @@ def test_a_name_nearly_like_another_is_asked_about(client):
     assert add(client, "yelow").status_code == 201
 
 
+def test_a_review_names_what_looks_wrong_and_learns_nothing(client, colours: Catalogue):
+    said = ["red"] * 12 + ["green"] * 12
+    shown = [made.encoded(one) for name in ("red", "green") for one in made.photographs(name, 12, spread=10)]
+    shown[3] = made.encoded(made.photographs("green", 1, seed=5, spread=10)[0])
+    version = colours.version
+    answer = client.post("/review", files=uploads(*shown, b"no image"), data={"names": [*said, "green"]}).json()
+    worst = answer["findings"][0]
+    assert (worst["kind"], worst["place"], worst["name"], worst["other"]) == ("mislabelled", 3, "red", "green")
+    assert answer["skipped"] == ["image number 25 is none of JPEG, PNG, WEBP, GIF, BMP"]
+    refused = client.post("/review", files=uploads(*shown), data={"names": said[:-1]})
+    assert (refused.status_code, refused.json()) == (422, {"error": "names: 24 images need as many names; got 23"})
+    assert colours.version == version
+
+
 def test_the_map_is_drawn_once_a_version(client, colours: Catalogue, monkeypatch):
     drawn, draw = [], colours.weight_map
     monkeypatch.setattr(colours, "weight_map", lambda: drawn.append(colours.version) or draw())
@@ -177,7 +192,7 @@ def test_the_page_and_the_schema_come_from_here_alone(client):
     assert "http" not in page.text.replace("http-equiv", "")
     assert set(client.get("/openapi.json").json()["paths"]) == {
         *("/about", "/predict", "/classes", "/sessions", "/progress", "/undo", "/redo", "/rename", "/merge", "/remove"),
-        *("/map", "/healthz", "/metrics"),
+        *("/review", "/map", "/healthz", "/metrics"),
     }
     docs = client.get("/docs", follow_redirects=False)
     assert (docs.status_code, docs.headers["location"]) == (307, "/#api")

@@ -14,7 +14,7 @@ from subspan.serve.settings import ServeSettings
 
 HEADERS = {"Host": "127.0.0.1", **WRITE}
 CHANGES = ("undo", "redo", "rename", "merge", "remove")
-POST = [f"POST /{name}" for name in ("predict", "classes", *CHANGES)]
+POST = [f"POST /{name}" for name in ("predict", "classes", "review", *CHANGES)]
 GET = [f"GET /{name}" for name in ("about", "classes", "sessions", "progress", "map", "healthz", "metrics")]
 
 

@@ -58,7 +58,7 @@ def failing(catalogue: Catalogue, fault: type[Exception]) -> Iterator[None]:
 def test_the_service_outlives_a_minute_of_random_faults(serve, colours: Catalogue, backbone):
     client, path, chance = serve(refresh_seconds=0.02), colours.path, random.Random(0)
     other, pointer = Catalogue.open(path, backbone), path / POINTER
-    features = other.features(made.photographs("pink", 5))
+    features = other.backbone.features(made.photographs("pink", 5))
     end, rounds = time.monotonic() + 60, 0
     while time.monotonic() < end:
         rounds += 1

@@ -20,7 +20,7 @@ PAGE = {  # the page without a word of the catalogue, where the token is entered
     for file in files("subspan.serve").joinpath("page").iterdir()
 }
 READING = frozenset(["GET", "HEAD", "OPTIONS"])
-ASKING = frozenset(["/predict"])  # what is sent here changes nothing
+ASKING = frozenset(["/predict", "/review"])  # what is sent here changes nothing
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from subspan import __version__
 from subspan.catalogue.catalogue import Catalogue
-from subspan.catalogue.records import AddReport, SessionEntry, WeightMap
+from subspan.catalogue.records import AddReport, Review, SessionEntry, WeightMap
 from subspan.serve import bodies
 from subspan.serve.access import PAGE, Access, Token, find_tokens
 from subspan.serve.bodies import ErrorAnswer, StrictRoute, error_response
@@ -137,6 +137,11 @@ def _add_routes(app: FastAPI, service: Service, access: Access) -> None:
     async def remove(request: Request, body: bodies.RemoveBody) -> SessionEntry:
         """Forget a class."""
         return await service.write(lambda: catalogue.remove(body.name, author_of(request)))
+
+    @app.post("/review", **to_read)
+    async def review(request: Request, form: Annotated[bodies.ReviewBody, Form(media_type=MULTIPART)]) -> Review:
+        """Which images look mislabelled, doubtful, doubled or like nothing known; nothing is learned."""
+        return await service.review(form, client_of(request.scope))
 
     @app.get("/map", **to_read)
     def weight_map() -> WeightMap:  # in a thread: a thousand rows take a while

@@ -151,6 +151,7 @@ class ImageAnswer:
 
     name: str | None = None  # the best class; null: none of these
     candidates: tuple[Candidate, ...] = ()  # best first
+    familiarity: float | None = None  # how much it looks like any class: the less, the more of a stranger
     error: str | None = None
 
 

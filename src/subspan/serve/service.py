@@ -22,7 +22,7 @@ from subspan.arrays import FloatArray
 from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.errors import CatalogueError, CloseNameError, DoubtError
 from subspan.catalogue.names import clean_name
-from subspan.catalogue.records import AddReport, SessionEntry, WeightMap
+from subspan.catalogue.records import AddReport, Review, SessionEntry, WeightMap
 from subspan.files.store import StoreBusyError, StoreChangedError, StoreError
 from subspan.images.decode import usable_cores
 from subspan.serve import bodies
@@ -78,14 +78,15 @@ class Service:
                 answers = self.catalogue.predict_features(features, form.top, reject)
                 if version == self.catalogue.version:
                     break
-            found = iter([bodies.ImageAnswer(one.name, one.candidates) for one in answers])
+            found = iter([bodies.ImageAnswer(one.name, one.candidates, one.familiarity) for one in answers])
             every = (
                 bodies.ImageAnswer(error=bad[place].detail) if place in bad else next(found)
                 for place in range(len(form.images))
             )
             return bodies.PredictAnswer(version, tuple(every))
 
-        answer = await self._run(self._pool(uploads), work)
+        pixels = sum(one.pixels for one in uploads.values())
+        answer = await self._run(self._large if pixels > LARGE else self._small, work)
         self.metrics.images.inc(len(form.images) - len(bad))
         return answer
 
@@ -98,9 +99,7 @@ class Service:
 
         def tell(stage: str, done: int, total: int) -> None:
             # A count that is full says nothing: what follows it is the learning itself.
-            self.stage = (
-                bodies.Stage(name, stage, done, total) if done < total else bodies.Stage(name, "learning", 0, 1)
-            )
+            self.stage = bodies.Stage(name, *((stage, done, total) if done < total else ("learning", 0, 1)))
 
         def work() -> AddReport:
             try:
@@ -124,6 +123,23 @@ class Service:
             return await self._run(self._writer, work, refused)
         finally:
             self.writers -= 1
+
+    async def review(self, form: bodies.ReviewBody, client: str) -> Review:
+        """What looks wrong among images that are said to show these classes, each by its place in the request."""
+        if len(form.names) != len(form.images):
+            raise RefusedError(422, f"names: {len(form.images)} images need as many names; got {len(form.names)}")
+        uploads, bad = await self._open(form.images, client, self.settings.max_review)
+        places: dict[str, list[int]] = {}
+        for place in uploads:
+            places.setdefault(cleaned(form.names[place]), []).append(place)
+
+        def work() -> Review:
+            images = {name: [uploads[place].image for place in places[name]] for name in places}
+            found = self.catalogue.review(images, skip_bad=True)
+            findings = tuple(replace(one, place=places[one.name][one.place]) for one in found.findings)
+            return Review(findings, (*reasons(bad), *found.skipped))
+
+        return await self._run(self._large, work)
 
     def weight_map(self) -> WeightMap:
         """The map of the version at work, drawn once for all who ask."""
@@ -166,15 +182,12 @@ class Service:
         await self._run(self._small, work)
         if not uploads:
             raise all_of(bad)
-        if (pixels := sum(one.pixels for one in uploads.values())) > self.settings.max_request_pixels:
-            most = self.settings.max_request_pixels
-            raise RefusedError(413, f"a request has at most {most} pixels, of which a JPEG counts an eighth")
+        pixels, room = sum(one.pixels for one in uploads.values()), self.settings.max_request_pixels
+        if pixels > room:
+            raise RefusedError(413, f"a request has at most {room} pixels, of which a JPEG counts an eighth")
         if wait := self._pixels.wait(client, pixels):
             raise RefusedError(429, f"too many pixels; come back in {wait} s", wait)
         return uploads, bad
-
-    def _pool(self, uploads: Mapping[int, Upload]) -> ThreadPoolExecutor:
-        return self._large if sum(one.pixels for one in uploads.values()) > LARGE else self._small
 
     def _look(self, uploads: Mapping[int, Upload], bad: dict[int, RefusedError]) -> FloatArray:
         """Features (n, d) of those that can be decoded, in their order; the others become a refusal in ``bad``."""
@@ -188,16 +201,17 @@ class Service:
             rows |= dict(zip(group, found, strict=True))
         if len(rows) > len(light):
             give_back_memory()
-        if len(good := [place for place in uploads if place not in bad]) == 0:
+        if not (good := [rows[place] for place in uploads if place not in bad]):
             raise all_of(bad)
-        return np.stack([rows[place] for place in good])
+        return np.stack(good)
 
     async def _run(self, pool: ThreadPoolExecutor, work: Callable[[], Result], refused: int = 422) -> Result:
         """Work in a thread, whose errors become refusals; ``refused`` is what the catalogue cannot do with it."""
         try:
             return await asyncio.get_running_loop().run_in_executor(pool, work)
         except StoreChangedError as error:
-            await asyncio.to_thread(self.catalogue.refresh)  # whoever looks at the history again sees why
+            with contextlib.suppress(ValueError, OSError):
+                await asyncio.to_thread(self.catalogue.refresh)  # whoever looks at the history again sees why
             raise RefusedError(409, "the last session is another one by now; look at the history again") from error
         except StoreBusyError as error:
             raise RefusedError(409, str(error), 1) from error

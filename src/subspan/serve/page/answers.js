@@ -134,8 +134,8 @@ export function clearAnswers() {
 export function saveAnswers() {
   const answered = cards().filter((card) => card.answer);
   const most = Math.max(...answered.map((card) => card.answer.candidates.length));
-  const head = ["file", "answer", "version", ...Array.from({ length: most }, (_, i) => [`class ${i + 1}`, `probability ${i + 1}`]).flat()];
-  const rows = answered.map(({ file, answer }) => [pathOf(file), answer.name ?? "none of these", answer.version,
+  const head = ["file", "answer", "familiarity", "version", ...Array.from({ length: most }, (_, i) => [`class ${i + 1}`, `probability ${i + 1}`]).flat()];
+  const rows = answered.map(({ file, answer }) => [pathOf(file), answer.name ?? "none of these", answer.familiarity ?? "", answer.version,
     ...answer.candidates.flatMap((one) => [one.name, one.probability])]);
   saveCsv(`${now.about.catalogue} answers.csv`, [head, ...rows]);
 }

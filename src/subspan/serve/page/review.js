@@ -48,7 +48,8 @@ export async function review(files) {
         say("review-status", "Looking at the photographs …");
       }
     });
-    findings = answer.findings.map((one) => ({ ...one, file: asked[one.place] }));
+    const named = (text) => text.replace(/\bnumber (\d+)/g, (_, number) => pathOf(asked[number - 1])); // the service knows no files
+    findings = answer.findings.map((one) => ({ ...one, file: asked[one.place], says: named(one.says) }));
     byId("findings").replaceChildren(...findings.map((one) => element("li", { className: "card" }, picture(one.file, one.file.name),
       element("div", {}, element("h3", {}, kinds[one.kind] ?? one.kind), element("p", {}, one.says), element("small", {}, `${pathOf(one.file)} · ${percent(one.score)}`)))));
     byId("review-save").hidden = findings.length === 0;
