@@ -219,7 +219,13 @@ class Snapshot:
             fits = check.features.shape == (len(check), classifier.n_features_in_)
             fits = fits and (check.held_out.dtype, check.held_out.shape) == (np.bool_, (len(check),))
             plain = all(type(name) is str and not CONTROL.search(name) for name in names)
-            if not (fits and plain and len(meta["judgements"]) == len(classifier.sessions_)):
+            plain = plain and all(type(meta["backbone"][key]) is str for key in ("name", "digest"))
+            if not (
+                fits
+                and plain
+                and "preprocessing" in meta["backbone"]
+                and len(meta["judgements"]) == len(classifier.sessions_)
+            ):
                 raise store.StoreError(f"'{path}' has names, judgements or a check set that no catalogue can have")
             return cls(
                 classifier=classifier,
