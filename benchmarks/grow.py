@@ -3,7 +3,7 @@
 Last measured 2026-11-19, 2 CPU cores (AMD EPYC virtual machine) that others kept busy (load 9 to 14), one thread:
 
     photographs   400 of hands.zip, one run each: 58.5 a second with 1 worker, 30.3 with 2: no core was free for it
-    stream        1,000,000 rows: 12,279 a processor second (303 s wall, 2026-11-20); 667 MB at 100,000 rows and at the end
+    stream        1,000,000 rows: 12,279 a processor second (303 s wall, 2026-11-20); 667 MB from 100,000 on
     indexes       100,000 classes, one question, processor ms: product float32 16.3, faiss flat float16 9.2, faiss
                   1000 lists (16 asked) 0.35 at recall 1.00 on made-up groups of classes; a graph by usearch was
                   stopped half built, after five minutes (some 45 processor seconds)
