@@ -16,8 +16,12 @@ TRAINED_AGAIN := paper-fixed.npz $(patsubst %,paper-random-%.npz,2 3 5 6 7 8 9 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(RESEARCH) ## run the multi-session benchmark on the bundled features; table here, figures and page in report/
+demo: $(RESEARCH) ## the multi-session benchmark on the bundled features, then the quick start on photographs; pages in report/
 	@$(BIN)/subspan bench --report report
+	@echo "== the quick start, docs/quickstart.md"
+	@rm -rf report/hands.subspan report/comparison
+	@sed -n 's/^\$$ subspan //p' docs/quickstart.md | sed 's| hands| report/hands|; s|--out |&report/|' | \
+		while read -r line; do echo "$$ subspan $$line"; $(BIN)/subspan $$line || exit 1; done
 
 test: check docs ## everything a change must pass: check, manual, tests with doctests; three to six minutes on two cores
 	@echo "== tests"
