@@ -69,19 +69,29 @@ def progress_bar(description: str, total: int, enabled: bool = True) -> Iterator
         yield partial(bars.advance, bars.add_task(description, total=total))
 
 
+class Stages:
+    """What tells of stage, done, total and, in a training, loss; every stage has a bar."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._tasks: dict[str, progress.TaskID] = {}
+
+    def __call__(self, stage: str, done: int, total: int | None, loss: float | None = None) -> None:
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bars.add_task(stage, total=total)
+        shown = stage if loss is None else f"{stage}, loss {loss:.3f}"
+        self._bars.update(self._tasks[stage], completed=done, total=total, description=shown)
+
+    def hide(self) -> None:
+        """Take the bars away until there is more to tell, so that a question can be asked."""
+        self._bars.stop()
+
+
 @contextmanager
-def shown_stages(console: Console | None = None) -> Iterator[Callable[..., None]]:
-    """Gives a function of stage, done, total and, in a training, loss; every stage has a bar."""
+def shown_stages(console: Console | None = None) -> Iterator[Stages]:
+    """Gives what tells of the stages of a long work."""
     with Progress(console) as bars:
-        tasks: dict[str, progress.TaskID] = {}
-
-        def tell(stage: str, done: int, total: int | None, loss: float | None = None) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
-            shown = stage if loss is None else f"{stage}, loss {loss:.3f}"
-            bars.update(tasks[stage], completed=done, total=total, description=shown)
-
-        yield tell
+        yield Stages(bars)
 
 
 def _line(task: progress.Task) -> str:

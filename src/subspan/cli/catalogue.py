@@ -135,14 +135,16 @@ def add(
                     )
                 by_class[one] = list(files)
 
-        def go_on(error: DoubtError) -> bool:
-            if careful:
-                return False
-            typer.echo(visible(f"Warning: {error.named}"), err=True)
-            return not sys.stdin.isatty() or typer.confirm("Learn them anyway?", err=True)
-
         how: dict[str, Any] = {"warn_drop": warn_drop, "skip_bad": skip_bad, "new": new, "author": author()}
         with shown_stages() as progress:
+
+            def go_on(error: DoubtError) -> bool:
+                if careful:
+                    return False
+                progress.hide()
+                typer.echo(visible(f"Warning: {error.named}"), err=True)
+                return not sys.stdin.isatty() or typer.confirm("Learn them anyway?", err=True)
+
             try:
                 reports = opened.add_all(by_class, said, careful=not anyway and go_on, progress=progress, **how)
             except CloseNameError as error:
