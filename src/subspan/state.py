@@ -247,7 +247,7 @@ RECORD = {"kind": str, "classes": (list, tuple), "examples": int, "steps": int, 
 def check_meta(meta: Mapping[str, Any]) -> None:
     """Refuse what a version says of a model where that cannot be."""
     for name, kind in META.items():
-        value = meta.get(name)
+        value: Any = meta.get(name)
         sound = type(value) is kind
         if sound and name == "classes":
             sound = any(all(isinstance(one, kind) for one in value) for kind in (str, bool, int | float))
