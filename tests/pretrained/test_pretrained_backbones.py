@@ -68,7 +68,8 @@ def test_a_photograph_turned_by_exif_is_seen_upright_and_left_as_it_was():
         (Path("nowhere.jpg"), "nowhere.jpg cannot be read: No such file"),
         (np.zeros((4, 4), np.uint8), r"must be uint8 \(height, width, 3\)"),
         (np.zeros((4, 4, 3)), "got float64"),
-        ("a.jpg", "must be bytes, a path"),
+        ("nowhere.jpg", "nowhere.jpg cannot be read: No such file"),
+        (7, "must be bytes, a path"),
     ],
 )
 def test_what_is_no_photograph_is_named(image: object, message: str):

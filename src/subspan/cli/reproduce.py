@@ -106,11 +106,12 @@ def _show(
         facts["cores"] = f"{os.cpu_count()}{busy}"  # what the seconds mean depends on both
         for table in tables if report is None and markdown is None else tables[:1]:
             print_table(table, decimals=section.decimals)
-        for sentence in section.findings:
+        words = meanings(f"results-{section.name}")
+        for sentence in (*section.findings, *words):
             typer.echo(sentence)
         if report is not None:
             folder = report / recipe if len(recipes) > 1 else report
-            findings = [*section.findings, *section.missing, *meanings(f"results-{section.name}")]
+            findings = [*section.findings, *section.missing, *words]
             page = write_page(
                 folder, title=section.title, findings=findings, tables=tables, figures=section.figures, facts=facts
             )

@@ -41,8 +41,8 @@ def _read(file: IO[bytes], size: int) -> dict[str, Numbers]:
         raise ValueError("its tensors and its numbers have different keys")
     for key in keys:
         numbers = storages[key].view(np.uint8)
-        count = int.from_bytes(file.read(8), "little")
-        if count != len(storages[key]) or file.readinto(numbers.data) != len(numbers):  # pyright: ignore[reportAttributeAccessIssue]
+        count = file.read(8)
+        if count != len(storages[key]).to_bytes(8, "little") or file.readinto(numbers.data) != len(numbers):  # pyright: ignore[reportAttributeAccessIssue]
             raise ValueError(f"the numbers under '{key}' are not whole")
     return {str(name): np.array(tensor, order="C") for name, tensor in state.items()}
 
