@@ -13,6 +13,7 @@ import typer
 
 from subspan.catalogue.catalogue import Catalogue
 from subspan.catalogue.errors import CatalogueError, CloseNameError, DoubtError
+from subspan.catalogue.names import check_not_close, clean_name
 from subspan.catalogue.options import DESCRIPTION, CatalogueOptions
 from subspan.catalogue.records import Evaluation, Finding, Review, WrongAnswer
 from subspan.cli import visible
@@ -94,7 +95,7 @@ def add(
     descriptions: Descriptions = None,
     warn_drop: Annotated[float | None, typer.Option(help="Points old classes may lose without a warning.")] = None,
     names: Names = "folder",
-    new: Annotated[bool, typer.Option("--new", help="A class may have nearly the name of a known one.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="The name is meant, though nearly that of a known class.")] = False,
     skip_bad: SkipBad = False,
     anyway: Annotated[bool, typer.Option("--anyway", help="Do not look for mislabelled photographs.")] = False,
     careful: Annotated[bool, typer.Option("--careful", help="Learn nothing where some look mislabelled.")] = False,
@@ -135,6 +136,13 @@ def add(
                     )
                 by_class[one] = list(files)
 
+        if name is None and not new:  # nobody types the names of folders: `house` beside `mouse` is no slip there
+            new, known = True, [entry.name for entry in opened.classes()]
+            for one in set(map(clean_name, by_class)).difference(known):
+                try:
+                    check_not_close(one, known)
+                except CloseNameError as error:
+                    typer.echo(visible(f"Warning: class '{one}' is new, beside '{error.known}'"), err=True)
         how: dict[str, Any] = {"warn_drop": warn_drop, "skip_bad": skip_bad, "new": new, "author": author()}
         with shown_stages() as progress:
 
