@@ -119,9 +119,9 @@ def test_names_by_path_and_names_nearly_alike(catalogue: Path, tmp_path: Path, s
     assert subspan("add", catalogue, "--trust", "--class", "grren", image, "--new", "--anyway")[0] == 0
     assert "did you mean 'grren'?" in subspan("remove", catalogue, "grrenn")[2]
     folder = made.write_folders(tmp_path / "house", {"pink": 3})
-    (folder / "pink").rename(folder / "gren")  # which nobody typed
+    (folder / "pink").rename(folder / "greenn")  # which nobody typed
     status, _, err = subspan("add", catalogue, "--trust", folder, "--anyway")
-    assert (status, err.splitlines()[0]) == (0, "Warning: class 'gren' is new, beside 'green'")
+    assert (status, err.splitlines()[0]) == (0, "Warning: class 'greenn' is new, beside 'green'")
 
 
 def test_what_was_taught_is_put_right(catalogue: Path, tmp_path: Path, subspan):
